@@ -1,0 +1,46 @@
+"""Every environment variable that Footnote reads, read once."""
+
+from pathlib import Path
+from typing import Literal
+
+from platformdirs import user_data_path
+from pydantic import Field, SecretStr, ValidationError
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from retrieval.embedding import PACKAGED
+from retrieval.errors import ConfigError
+
+
+class Settings(BaseSettings):
+    """Deployment: what differs between two installations of the same code."""
+
+    model_config = SettingsConfigDict(extra="ignore", frozen=True, env_ignore_empty=True)
+
+    database_url: SecretStr | None = Field(None, description="PostgreSQL; unset: embedded server")
+    footnote_home: Path = Field(
+        default_factory=lambda: user_data_path("footnote"),
+        description="Folder of the embedded server's data",
+    )
+    tenant_id: str = Field("default", description="Whose documents and traces are used")
+    embedding_model: str = Field(PACKAGED, description="sentence-transformers name or folder")
+    anthropic_api_key: SecretStr | None = Field(None, description="Unset: answers are quoted")
+    anthropic_base_url: str | None = Field(None, description="Another base URL of the Messages API")
+    answer_model: str = Field("claude-sonnet-5-5", description="Claude model that writes answers")
+    answer_timeout_s: float = Field(60, gt=0, description="Longest wait for one Claude call")
+    slack_bot_token: SecretStr | None = Field(None, description="xoxb-…, for `footnote serve`")
+    slack_app_token: SecretStr | None = Field(None, description="xapp-…, for Socket Mode")
+    slack_api_url: str = Field("https://slack.com/api/", description="Base URL of Slack's Web API")
+    answer_workers: int = Field(8, gt=0, description="Questions worked on at once")
+    log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = Field("INFO", description="Least log")
+
+
+def load_settings() -> Settings:
+    """The settings of this process; raises ConfigError naming every malformed variable at once."""
+    try:
+        return Settings()
+    except ValidationError as error:
+        # A value may be a secret: only its name and what is wrong with it are told.
+        wrong = "; ".join(
+            f"{str(item['loc'][0]).upper()}: {item['msg']}" for item in error.errors() if item["loc"]
+        )
+        raise ConfigError(f"Settings in the environment are wrong: {wrong}.") from None

@@ -1,0 +1,1 @@
+"""Query and sections to Answer: by Claude with citations, or by quoting the sections."""

@@ -1,0 +1,1 @@
+"""What Slack can send: one file a surface, each turning an event into one plain call."""

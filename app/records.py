@@ -1,0 +1,67 @@
+"""The frozen records that pass between the stages of the app."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import date, datetime
+from typing import Literal
+from uuid import UUID
+
+# Why there is no answer: the search found nothing, nothing good enough, or what was generated
+# does not rest on what was found.
+Abstention = Literal["NO_CANDIDATES", "BELOW_FLOOR", "UNSUPPORTED"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Turn:
+    """What one side said in a conversation, as plain text."""
+
+    speaker: Literal["user", "bot"]
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Citation:
+    """One footnote of an answer; all that the answer takes from one section."""
+
+    marker: int  # the n of [n] in Answer.text, from 1, in order of first use
+    section_id: int
+    path: str
+    title: str
+    heading_path: tuple[str, ...]
+    url: str
+    cited_text: str  # occurs word for word in the section; of several, the first
+    owner: str | None
+    updated_at: datetime | None
+    verified_at: date | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """What is shown: Markdown with markers [1], [2] …, or the words with which we abstain."""
+
+    text: str
+    citations: tuple[Citation, ...] = ()  # by marker, without gaps
+    abstained_because: Abstention | None = None
+    tokens: Mapping[str, int] = field(default_factory=dict)  # input and output, as billed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Arrival:
+    """Who asked what and where; in a terminal the Slack ids are None."""
+
+    question: str
+    surface: Literal["slack", "terminal"] = "terminal"
+    team_id: str | None = None
+    channel_id: str | None = None
+    message_ts: str | None = None
+    thread_ts: str | None = None
+    user_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PastAnswer:
+    """An earlier question of a thread with its answer, as our own traces have it."""
+
+    trace_id: UUID
+    question: str
+    answer: str

@@ -1,0 +1,139 @@
+"""One row a question: claimed when it arrives, completed as it goes, found again by its answer."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+from uuid import UUID
+
+from sqlalchemy import text
+
+from app.records import Answer, Arrival, PastAnswer
+from retrieval.db import Database
+from retrieval.records import Candidate, Retrieval
+
+
+def claim(database: Database, arrival: Arrival) -> UUID | None:
+    """Open the trace of a question; None when this message has one already.
+
+    Whoever gets the trace_id answers; a second delivery, in this process or another, gets None.
+    """
+    with database.transaction() as connection:
+        return connection.execute(
+            text("""
+                INSERT INTO traces (tenant_id, surface, team_id, channel_id, message_ts, thread_ts,
+                                    user_id, question)
+                VALUES (:tenant_id, :surface, :team_id, :channel_id, :message_ts, :thread_ts,
+                        :user_id, :question)
+                ON CONFLICT DO NOTHING
+                RETURNING trace_id
+            """),
+            {"tenant_id": database.tenant_id, **asdict(arrival)},
+        ).scalar()
+
+
+def save_retrieval(database: Database, trace_id: UUID, retrieval: Retrieval) -> None:
+    """Add what was searched for, all that was found with its scores, and what was kept."""
+    _update(
+        database,
+        trace_id,
+        "queries = :queries, candidates = CAST(:candidates AS jsonb), kept = :kept,"
+        " settings = CAST(:settings AS jsonb), stage_ms = CAST(:stage_ms AS jsonb)",
+        queries=[retrieval.query.text],
+        candidates=json.dumps([build_candidate_row(each) for each in retrieval.candidates]),
+        kept=[candidate.section.section_id for candidate in retrieval.kept],
+        settings=json.dumps(dict(retrieval.settings)),
+        stage_ms=json.dumps(dict(retrieval.stage_ms)),
+    )
+
+
+def build_candidate_row(candidate: Candidate) -> dict[str, Any]:
+    """A candidate as the trace keeps it: ids, ranks and each score under its own name, no text."""
+    return {
+        "section_id": candidate.section.section_id,
+        "document_id": candidate.section.document_id,
+        "doc": candidate.section.path,
+        "chunk_ids": list(candidate.chunk_ids),
+        **{
+            f"{hit.leg}_{name}": value
+            for hit in candidate.hits
+            for name, value in (("rank", hit.rank), ("score", hit.score))
+        },
+        "rrf_score": candidate.rrf_score,
+        "relevance": candidate.relevance,
+    }
+
+
+def save_answer(
+    database: Database,
+    trace_id: UUID,
+    answer: Answer,
+    *,
+    settings: Mapping[str, object],
+    stage_ms: Mapping[str, float],
+) -> None:
+    """Complete the trace with the answer; settings and stage_ms add to those of the search."""
+    _update(
+        database,
+        trace_id,
+        "answer = :answer, citations = CAST(:citations AS jsonb),"
+        " abstained_because = :abstained_because, tokens = CAST(:tokens AS jsonb),"
+        " settings = settings || CAST(:settings AS jsonb),"
+        " stage_ms = stage_ms || CAST(:stage_ms AS jsonb),"
+        " outcome = :outcome, completed_at = clock_timestamp()",
+        answer=answer.text,
+        citations=json.dumps([asdict(citation) for citation in answer.citations], default=str),
+        abstained_because=answer.abstained_because,
+        tokens=json.dumps(dict(answer.tokens)),
+        settings=json.dumps(dict(settings)),
+        stage_ms=json.dumps(dict(stage_ms)),
+        outcome="abstained" if answer.abstained_because else "answered",
+    )
+
+
+def save_failure(database: Database, trace_id: UUID, error_class: str) -> None:
+    """Complete the trace of a question that got no answer because something broke."""
+    _update(
+        database,
+        trace_id,
+        "outcome = 'failed', error_class = :error_class, completed_at = clock_timestamp()",
+        error_class=error_class,
+    )
+
+
+def save_answer_ts(database: Database, trace_id: UUID, answer_ts: Sequence[str]) -> None:
+    """Add the Slack messages that carry the answer."""
+    _update(database, trace_id, "answer_ts = :answer_ts", answer_ts=list(answer_ts))
+
+
+def find_by_answer(database: Database, channel_id: str, answer_ts: str) -> UUID | None:
+    """The trace whose answer is this Slack message, if it is one of ours."""
+    with database.transaction() as connection:
+        return connection.execute(
+            text("SELECT trace_id FROM traces WHERE channel_id = :channel_id AND :ts = ANY(answer_ts)"),
+            {"channel_id": channel_id, "ts": answer_ts},
+        ).scalar()
+
+
+def find_past_answers(
+    database: Database, channel_id: str, thread_ts: str, *, limit: int = 5
+) -> list[PastAnswer]:
+    """What was asked and answered in a thread so far, oldest first."""
+    with database.transaction() as connection:
+        rows = connection.execute(
+            text("""
+                SELECT trace_id, question, answer FROM traces
+                WHERE channel_id = :channel_id AND thread_ts = :thread_ts AND answer IS NOT NULL
+                ORDER BY asked_at DESC LIMIT :limit
+            """),
+            {"channel_id": channel_id, "thread_ts": thread_ts, "limit": limit},
+        ).all()
+    return [PastAnswer(**row._mapping) for row in reversed(rows)]
+
+
+def _update(database: Database, trace_id: UUID, assignments: str, **values: object) -> None:
+    with database.transaction() as connection:
+        connection.execute(
+            text(f"UPDATE traces SET {assignments} WHERE trace_id = :trace_id"),
+            {"trace_id": trace_id, **values},
+        )

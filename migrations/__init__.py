@@ -1,0 +1,1 @@
+"""The database schema: SQL written out, forward only, one change a file."""

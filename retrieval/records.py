@@ -1,0 +1,102 @@
+"""The frozen records that pass between the stages of retrieval."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import date, datetime
+from typing import Literal
+
+Leg = Literal["dense", "lexical", "identifier"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Document:
+    """A source page, as it was written."""
+
+    path: str  # below the ingested folder, with forward slashes; names the document in a source
+    title: str
+    url: str
+    text: str  # newlines are \n, no NUL, front matter taken off
+    owner: str | None = None
+    updated_at: datetime | None = None  # aware, UTC; only from the page itself
+    verified_at: date | None = None  # when somebody last said that it is still true
+    content_hash: str = ""  # sha256 of all of the above, in hexadecimal
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chunk:
+    """The piece of a section that is embedded and searched; a section ranks by its best one."""
+
+    text: str  # fits the embedder's window with the heading path put before it
+    heading_path: tuple[str, ...]  # of its own heading, outermost first
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Section:
+    """The part of a document that is read by the model and cited: whole headings, joined."""
+
+    heading_path: tuple[str, ...]  # shared by all that it holds, outermost first
+    text: str
+    span: tuple[int, int]  # half-open: document.text[span[0]:span[1]]; a cut table's head is extra
+    token_count: int  # under the embedding model's tokenizer
+    chunks: tuple[Chunk, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Query:
+    """What is searched for."""
+
+    text: str  # worded to stand on its own
+    question: str  # the last turn, as typed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hit:
+    """A section returned by one search leg, by its best chunk where the leg has chunks."""
+
+    section_id: int
+    leg: Leg
+    rank: int  # from 1
+    score: float  # cosine similarity in [-1, 1], or the leg's own; never compared across legs
+    chunk_id: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredSection:
+    """A section as it stands in the index, with what its document says of itself."""
+
+    section_id: int
+    document_id: int
+    path: str
+    title: str
+    heading_path: tuple[str, ...]
+    text: str
+    url: str
+    owner: str | None
+    updated_at: datetime | None
+    verified_at: date | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Candidate:
+    """A section in the running, with the evidence so far."""
+
+    section: StoredSection
+    hits: tuple[Hit, ...]  # at most one a leg
+    rrf_score: float  # orders the candidates of one query; means nothing across queries
+    chunk_ids: tuple[int, ...] = ()  # of the section
+    relevance: float | None = None  # calibrated, in (0, 1); the only score the floor is compared with
+
+    def hit(self, leg: Leg) -> Hit | None:
+        """The hit of one leg, or None where that leg did not find the section."""
+        return next((hit for hit in self.hits if hit.leg == leg), None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Retrieval:
+    """What one query found and what of it is good enough to answer from."""
+
+    query: Query
+    candidates: tuple[Candidate, ...]  # all that were reranked, best first
+    kept: tuple[Candidate, ...]  # at most Tuning.keep; empty when nothing passed the floor
+    settings: Mapping[str, object] = field(default_factory=dict)
+    stage_ms: Mapping[str, float] = field(default_factory=dict)

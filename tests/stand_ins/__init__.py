@@ -1,0 +1,1 @@
+"""Servers on localhost that play Slack and Claude for the tests, behind the real clients."""

@@ -1,0 +1,125 @@
+"""What Slack sends over Socket Mode, shaped as in its reference and bolt-python's tests."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from .slack_workspace import APP_ID, BOT_USER_ID, CHANNEL_KINDS, TEAM_ID
+
+Json = dict[str, Any]
+TOKEN = "verification-token"  # Slack still sends one; nothing may rely on it
+
+
+def event_callback(event: Mapping[str, Any], event_id: str) -> Json:
+    authorization = {
+        "enterprise_id": None,
+        "team_id": TEAM_ID,
+        "user_id": BOT_USER_ID,
+        "is_bot": True,
+        "is_enterprise_install": False,
+    }
+    return {
+        "token": TOKEN,
+        "team_id": TEAM_ID,
+        "api_app_id": APP_ID,
+        "event": dict(event),
+        "type": "event_callback",
+        "event_id": event_id,
+        "event_time": int(float(event.get("event_ts") or event.get("ts") or 0)),
+        "authorizations": [authorization],
+        "is_ext_shared_channel": False,
+        "event_context": f"4-{event_id}",
+    }
+
+
+def message(
+    *, channel_id: str, user_id: str, text: str, ts: str, thread_ts: str | None = None
+) -> Json:
+    """The message event for what a person wrote."""
+    thread = {} if thread_ts is None else {"thread_ts": thread_ts}
+    return {
+        "type": "message",
+        "channel": channel_id,
+        "channel_type": CHANNEL_KINDS[channel_id[0]],
+        "user": user_id,
+        "team": TEAM_ID,
+        "text": text,
+        "ts": ts,
+        "event_ts": ts,
+        **thread,
+    }
+
+
+def slash_command(
+    *,
+    command: str,
+    text: str,
+    user_id: str,
+    channel_id: str,
+    trigger_id: str,
+    response_url: str,
+) -> Json:
+    return {
+        "token": TOKEN,
+        "team_id": TEAM_ID,
+        "team_domain": "stand-in",
+        "channel_id": channel_id,
+        "channel_name": channel_id.lower(),
+        "user_id": user_id,
+        "user_name": user_id.lower(),
+        "command": command,
+        "text": text,
+        "api_app_id": APP_ID,
+        "is_enterprise_install": "false",
+        "response_url": response_url,
+        "trigger_id": trigger_id,
+    }
+
+
+def block_actions(
+    action: Mapping[str, Any],
+    *,
+    user_id: str,
+    channel_id: str,
+    message: Mapping[str, Any],
+    trigger_id: str,
+    response_url: str,
+) -> Json:
+    container = {
+        "type": "message",
+        "message_ts": message["ts"],
+        "channel_id": channel_id,
+        "is_ephemeral": False,
+    }
+    return {
+        "type": "block_actions",
+        **_interaction(user_id, trigger_id),
+        "container": container,
+        "channel": {"id": channel_id, "name": channel_id.lower()},
+        "message": dict(message),
+        "state": {"values": {}},
+        "response_url": response_url,
+        "actions": [{"block_id": "b", "action_ts": message["ts"], **action}],
+    }
+
+
+def view_submission(
+    view: Mapping[str, Any], *, user_id: str, values: Mapping[str, Any], trigger_id: str
+) -> Json:
+    return {
+        "type": "view_submission",
+        **_interaction(user_id, trigger_id),
+        "view": {**view, "team_id": TEAM_ID, "state": {"values": values}},
+        "response_urls": [],
+    }
+
+
+def _interaction(user_id: str, trigger_id: str) -> Json:
+    return {
+        "user": {"id": user_id, "username": user_id.lower(), "team_id": TEAM_ID},
+        "team": {"id": TEAM_ID, "domain": "stand-in"},
+        "enterprise": None,
+        "is_enterprise_install": False,
+        "api_app_id": APP_ID,
+        "token": TOKEN,
+        "trigger_id": trigger_id,
+    }

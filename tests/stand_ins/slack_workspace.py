@@ -1,0 +1,260 @@
+"""The workspace behind the stand-in: its messages, reactions and views, and the methods on them.
+
+Each method takes the decoded parameters of a call and returns the body of Slack's answer, or
+raises Refused with Slack's error.
+"""
+
+import re
+from collections import defaultdict
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from . import slack_limits
+
+TEAM_ID = "T0001"
+APP_ID = "A0001"
+BOT_USER_ID = "U0BOT"
+BOT_ID = "B0BOT"
+FIRST_TS = 1_767_225_600  # 2026-01-01; messages are a second apart
+CHANNEL_KINDS = {"C": "channel", "D": "im", "G": "group"}
+
+Json = dict[str, Any]
+
+
+class Refused(Exception):
+    """Slack answers {"ok": false, "error": error}."""
+
+    def __init__(self, error: str, *details: str) -> None:
+        super().__init__(error)
+        self.body: Json = {"ok": False, "error": error}
+        if details:
+            self.body["response_metadata"] = {"messages": list(details)}
+
+
+class Workspace:
+    """Every channel and user exists whose id begins as Slack's do.
+
+    What channels and users hold for an id is laid over what conversations.info and users.info
+    say of it: channels["C1"] = {"is_ext_shared": True}.
+    """
+
+    def __init__(self) -> None:
+        self.channels: dict[str, Json] = {}
+        self.users: dict[str, Json] = {}
+        self._messages: defaultdict[str, dict[str, Json]] = defaultdict(dict)  # by channel, ts
+        self._ts_count = 0
+        self._trigger_ids: set[str] = set()
+        self.methods: Mapping[str, Callable[[Json], Json]] = {
+            "auth.test": self._auth_test,
+            "chat.postMessage": self._post,
+            "chat.postEphemeral": self._post_ephemeral,
+            "chat.update": self._update,
+            "chat.delete": self._delete,
+            "reactions.add": self._react,
+            "reactions.remove": self._unreact,
+            "conversations.replies": self._replies,
+            "conversations.info": self._channel_info,
+            "users.info": self._user_info,
+            "views.open": self._open_view,
+        }
+
+    def messages(self, channel_id: str, thread_ts: str | None = None) -> list[Json]:
+        """What stands in a channel, or in one thread of it with its root, oldest first."""
+        in_channel = self._messages[channel_id]
+        return [
+            message
+            for ts, message in sorted(in_channel.items())
+            if thread_ts is None or thread_ts in (ts, message.get("thread_ts"))
+        ]
+
+    def keep(self, channel_id: str, message: Mapping[str, Any]) -> None:
+        """Store a message that a person wrote, unless it is there already."""
+        self._messages[channel_id].setdefault(message["ts"], {"type": "message", **message})
+
+    def next_ts(self) -> str:
+        self._ts_count += 1
+        return f"{FIRST_TS + self._ts_count}.{self._ts_count:06d}"
+
+    def next_trigger_id(self) -> str:
+        trigger_id = f"trigger-{len(self._trigger_ids) + 1}-{self.next_ts()}"
+        self._trigger_ids.add(trigger_id)
+        return trigger_id
+
+    def _auth_test(self, params: Json) -> Json:
+        return {
+            "ok": True,
+            "url": "https://stand-in.slack.com/",
+            "team": "Stand-in",
+            "team_id": TEAM_ID,
+            "user": "footnote",
+            "user_id": BOT_USER_ID,
+            "bot_id": BOT_ID,
+            "is_enterprise_install": False,
+        }
+
+    def _post(self, params: Json) -> Json:
+        channel_id = self._open_channel(params)
+        message = _new_message(params, slack_limits.POST_TEXT)
+        message["ts"] = self.next_ts()
+        self._messages[channel_id][message["ts"]] = message
+        return {"ok": True, "channel": channel_id, "ts": message["ts"], "message": message}
+
+    def _post_ephemeral(self, params: Json) -> Json:
+        self._open_channel(params)
+        self._user(params)
+        _new_message(params, slack_limits.POST_TEXT)
+        return {"ok": True, "message_ts": self.next_ts()}  # an ephemeral message is not stored
+
+    def _update(self, params: Json) -> Json:
+        channel_id = self._open_channel(params)
+        message = self._own_message(channel_id, params.get("ts"), "cant_update_message")
+        changed = _new_message({**message, **params}, slack_limits.UPDATE_TEXT)
+        changed["ts"] = message["ts"]
+        changed["edited"] = {"user": BOT_USER_ID, "ts": self.next_ts()}
+        self._messages[channel_id][message["ts"]] = changed
+        return {"ok": True, "channel": channel_id, "ts": changed["ts"], "message": changed}
+
+    def _delete(self, params: Json) -> Json:
+        channel_id = self._open_channel(params)
+        message = self._own_message(channel_id, params.get("ts"), "cant_delete_message")
+        del self._messages[channel_id][message["ts"]]
+        return {"ok": True, "channel": channel_id, "ts": message["ts"]}
+
+    def _react(self, params: Json) -> Json:
+        message = self._stored(self._open_channel(params), params.get("timestamp"))
+        name = params.get("name") or ""
+        if not re.fullmatch(r"[a-z0-9_+'-]+(::skin-tone-[2-6])?", name):
+            raise Refused("invalid_name")
+        reactions = message.setdefault("reactions", [])
+        if any(reaction["name"] == name for reaction in reactions):
+            raise Refused("already_reacted")
+        reactions.append({"name": name, "users": [BOT_USER_ID], "count": 1})
+        return {"ok": True}
+
+    def _unreact(self, params: Json) -> Json:
+        message = self._stored(self._open_channel(params), params.get("timestamp"))
+        reactions = message.get("reactions", [])
+        left = [reaction for reaction in reactions if reaction["name"] != params.get("name")]
+        if len(left) == len(reactions):
+            raise Refused("no_reaction")
+        message["reactions"] = left
+        return {"ok": True}
+
+    def _replies(self, params: Json) -> Json:
+        thread = self.messages(self._channel(params), _ts(params.get("ts"), "invalid_ts"))
+        if not thread:
+            raise Refused("thread_not_found")
+        start, limit = int(params.get("cursor") or 0), int(params.get("limit") or 1_000)
+        more = start + limit < len(thread)
+        return {
+            "ok": True,
+            "messages": thread[start : start + limit],
+            "has_more": more,
+            "response_metadata": {"next_cursor": str(start + limit) if more else ""},
+        }
+
+    def _channel_info(self, params: Json) -> Json:
+        channel_id = self._channel(params)
+        return {
+            "ok": True,
+            "channel": {
+                "id": channel_id,
+                "name": channel_id.lower(),
+                "is_channel": channel_id.startswith("C"),
+                "is_im": channel_id.startswith("D"),
+                "is_private": not channel_id.startswith("C"),
+                "is_archived": False,
+                "is_member": True,
+                "is_shared": False,
+                "is_ext_shared": False,
+                **self.channels.get(channel_id, {}),
+            },
+        }
+
+    def _user_info(self, params: Json) -> Json:
+        user_id = self._user(params)
+        profile = {"real_name": f"Person {user_id}", "email": f"{user_id.lower()}@example.com"}
+        user = {"id": user_id, "team_id": TEAM_ID, "name": user_id.lower(), "deleted": False}
+        flags = {"is_bot": False, "is_restricted": False, "is_ultra_restricted": False}
+        overlaid = self.users.get(user_id, {})
+        return {"ok": True, "user": {**user, **flags, "profile": profile, **overlaid}}
+
+    def _open_view(self, params: Json) -> Json:
+        if params.get("trigger_id") not in self._trigger_ids:
+            raise Refused("invalid_trigger_id")
+        view = params.get("view") or {}
+        blocks = view.get("blocks") or []
+        details = slack_limits.problems(blocks)
+        if len(blocks) > slack_limits.VIEW_BLOCKS:
+            details.append("[ERROR] no more than 100 items allowed [json-pointer:/view/blocks]")
+        if not 0 < len(view.get("title", {}).get("text", "")) <= 24:
+            details.append("[ERROR] must be 1 to 24 characters [json-pointer:/view/title/text]")
+        if details or view.get("type") != "modal":
+            raise Refused("invalid_arguments", *details)
+        self._trigger_ids.remove(params["trigger_id"])  # each opens one view
+        return {"ok": True, "view": {"id": f"V{self.next_ts()}", "hash": "1.a", **view}}
+
+    def _channel(self, params: Json) -> str:
+        channel_id = str(params.get("channel") or "")
+        if channel_id[:1] == "U":
+            channel_id = "D" + channel_id[1:]  # posting to a person opens the direct messages
+        if channel_id[:1] not in CHANNEL_KINDS:
+            raise Refused("channel_not_found")
+        return channel_id
+
+    def _open_channel(self, params: Json) -> str:
+        channel_id = self._channel(params)
+        info = self.channels.get(channel_id, {})
+        if info.get("is_archived"):
+            raise Refused("is_archived")
+        if not info.get("is_member", True):
+            raise Refused("not_in_channel")
+        return channel_id
+
+    def _user(self, params: Json) -> str:
+        user_id = str(params.get("user") or "")
+        if user_id[:1] not in ("U", "W"):
+            raise Refused("user_not_found")
+        return user_id
+
+    def _stored(self, channel_id: str, ts: object) -> Json:
+        try:
+            return self._messages[channel_id][_ts(ts, "message_not_found")]
+        except KeyError:
+            raise Refused("message_not_found") from None
+
+    def _own_message(self, channel_id: str, ts: object, error: str) -> Json:
+        message = self._stored(channel_id, ts)
+        if message.get("bot_id") != BOT_ID:
+            raise Refused(error)
+        return message
+
+
+def check_message(params: Json, most_text: int) -> None:
+    """Raise Refused where Slack would: no text, or more of it, or of blocks, than it takes."""
+    text, blocks = params.get("text") or "", params.get("blocks") or []
+    if not text and not blocks:
+        raise Refused("no_text")
+    if len(text) > most_text:
+        raise Refused("msg_too_long")
+    if len(blocks) > slack_limits.MESSAGE_BLOCKS:
+        raise Refused("msg_blocks_too_many")
+    details = slack_limits.problems(blocks)
+    if details:
+        raise Refused("invalid_blocks", *details)
+
+
+def _new_message(params: Json, most_text: int) -> Json:
+    check_message(params, most_text)
+    message = {"type": "message", "user": BOT_USER_ID, "bot_id": BOT_ID, "app_id": APP_ID}
+    message["text"] = params.get("text") or ""
+    message |= {key: params[key] for key in ("blocks", "metadata", "reactions") if params.get(key)}
+    if "thread_ts" in params:
+        message["thread_ts"] = _ts(params["thread_ts"], "invalid_thread_ts")
+    return message
+
+
+def _ts(value: object, error: str) -> str:
+    if not re.fullmatch(r"\d{10}\.\d{6}", str(value)):
+        raise Refused(error)
+    return str(value)
