@@ -7,8 +7,8 @@ from platformdirs import user_data_path
 from pydantic import Field, SecretStr, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from retrieval.embedding import PACKAGED
 from retrieval.errors import ConfigError
+from retrieval.tuning import PACKAGED
 
 
 class Settings(BaseSettings):
@@ -41,6 +41,8 @@ def load_settings() -> Settings:
     except ValidationError as error:
         # A value may be a secret: only its name and what is wrong with it are told.
         wrong = "; ".join(
-            f"{str(item['loc'][0]).upper()}: {item['msg']}" for item in error.errors() if item["loc"]
+            f"{str(item['loc'][0]).upper()}: {item['msg']}"
+            for item in error.errors()
+            if item["loc"]
         )
         raise ConfigError(f"Settings in the environment are wrong: {wrong}.") from None

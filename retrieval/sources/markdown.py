@@ -3,7 +3,7 @@
 import hashlib
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, time
 from pathlib import Path
@@ -64,12 +64,14 @@ def find_files(folder: Path) -> list[Path]:
     return sorted(files)
 
 
-def read_folder(folder: Path, *, base_url: str | None = None) -> Iterator[Read | Skipped]:
-    """Every Markdown file below a folder, in order of its path, read or skipped with a reason.
+def read_files(
+    files: Iterable[Path], *, folder: Path, base_url: str | None = None
+) -> Iterator[Read | Skipped]:
+    """Each file read or skipped with a reason, in order; its path is that below the folder.
 
     url is base_url followed by the path, or the file's own URL without a base_url.
     """
-    for file in find_files(folder):
+    for file in files:
         path = file.relative_to(folder).as_posix()
         url = f"{base_url.rstrip('/')}/{quote(path)}" if base_url else file.resolve().as_uri()
         try:
@@ -104,9 +106,11 @@ def parse_document(data: bytes, *, path: str, url: str) -> Read | Skipped:
     if fields is None:
         notes.append("front matter is not valid YAML; its fields are not used")
         fields = {}
-    body = body if body.strip() else text  # A page of nothing but front matter still says something.
-    if not body.strip():
-        return Skipped(path=path, reason="empty")
+    body = (
+        body if body.strip() else text
+    )  # A page of nothing but front matter still says something.
+    if not any(character.isalnum() for character in body):
+        return Skipped(path=path, reason="empty: it has no words")
     longest = max(map(len, re.findall(r"\S+", body)))
     if longest > MAX_WORD:
         notes.append(f"a word of {longest:,} characters is kept but cannot be searched for")
@@ -157,7 +161,11 @@ def plain_text(markdown: str) -> str:
     For searching, where a link's address would take the place of words. Never for showing.
     """
     text = re.sub(r"<!--.*?-->", "", markdown, flags=re.DOTALL)
-    text = re.sub(r"!?\[([^\[\]]*)\](?:\([^()\s]*(?:\([^()]*\)[^()\s]*)*(?:\s\"[^\"]*\")?\)|\[[^\]]*\])", r"\1", text)
+    text = re.sub(
+        r"!?\[([^\[\]]*)\](?:\([^()\s]*(?:\([^()]*\)[^()\s]*)*(?:\s\"[^\"]*\")?\)|\[[^\]]*\])",
+        r"\1",
+        text,
+    )
     text = re.sub(r"</?[A-Za-z][^<>]*>", " ", text)
     text = re.sub(r"[ \t]*\|[ \t:|-]*", " | ", text)
     text = re.sub(r"[*`]+|(?<!\w)_+|_+(?!\w)|([-=~#.])\1{2,}|^#+", "", text, flags=re.MULTILINE)

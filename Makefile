@@ -1,0 +1,38 @@
+# Two commands do everything on a fresh machine: make demo, make test.
+
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+# The demo has a database of its own, takes no key and needs no network once installed.
+DEMO := env -u DATABASE_URL -u ANTHROPIC_API_KEY -u EMBEDDING_MODEL -u TENANT_ID \
+	FOOTNOTE_HOME=$(CURDIR)/.footnote/demo HF_HUB_OFFLINE=1 $(BIN)/footnote
+# A relevance model is fitted to what one tenant has; an evaluation has its own.
+EVAL := env -u TENANT_ID FOOTNOTE_HOME=$(CURDIR)/.footnote/eval $(BIN)/footnote
+
+.PHONY: demo test lint eval
+
+demo: $(VENV)/.installed
+	$(DEMO) migrate
+	$(DEMO) ingest tests/sample/docs --source wiki --base-url https://wiki.halvermeer.example
+	$(DEMO) ask "what does err 2041 mean?" \
+		"box has been stuck at the border office for three days, who is able to let it through?" \
+		"do we get shares or stock options?"
+
+test: $(VENV)/.installed
+	$(BIN)/python -m pytest
+
+lint: $(VENV)/.installed
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+
+eval: $(VENV)/.installed
+	@test -n "$(DOCS)" -a -n "$(CASES)" || { echo "usage: make eval DOCS=folder CASES=file.jsonl"; exit 2; }
+	$(EVAL) migrate
+	$(EVAL) ingest "$(DOCS)" --source "$(abspath $(DOCS))" --prune
+	$(EVAL) eval "$(CASES)" $(if $(DUMP),--dump "$(DUMP)")
+
+$(VENV)/.installed: pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --editable '.[local,dev]'
+	touch $@

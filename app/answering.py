@@ -1,0 +1,80 @@
+"""The whole path from turns to Answer and trace; knows nothing of Slack."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from time import perf_counter
+from uuid import UUID
+
+from app import abstaining, traces
+from app.generate import Generator
+from app.records import Answer, Turn
+from app.rewrite import rewrite
+from retrieval.db import Database
+from retrieval.embedding import Embedder
+from retrieval.records import Query, Retrieval
+from retrieval.retrieve import retrieve
+from retrieval.tuning import Tuning
+
+
+@dataclass(frozen=True, kw_only=True)
+class Answerer:
+    """The parts of the path, held open; safe to use from several threads."""
+
+    database: Database
+    embedder: Embedder
+    generator: Generator
+    tuning: Tuning
+
+    def answer(self, turns: Sequence[Turn], trace_id: UUID) -> Answer:
+        """Answer the last turn, or abstain with a reason; the trace is complete but for answer_ts.
+
+        Raises GenerationError when Claude gave nothing usable and IndexMismatch when another
+        embedding model built the index; the trace then holds what was found so far.
+        """
+        return self.retrieve_and_answer(turns, trace_id)[1]
+
+    def retrieve_and_answer(
+        self, turns: Sequence[Turn], trace_id: UUID
+    ) -> tuple[Retrieval, Answer]:
+        """As answer, with all that was found."""
+        start = perf_counter()
+        query = rewrite(turns)
+        retrieval = retrieve(self.database, self.embedder, query, self.tuning)
+        traces.save_retrieval(self.database, trace_id, retrieval)
+        generating = perf_counter()
+        answer = self._generate(turns, query, retrieval)
+        end = perf_counter()
+        traces.save_answer(
+            self.database,
+            trace_id,
+            answer,
+            settings={"generator": self.generator.name},
+            stage_ms={
+                "generate": round((end - generating) * 1000, 1),
+                "total": round((end - start) * 1000, 1),
+            },
+        )
+        return retrieval, answer
+
+
+@dataclass(frozen=True, kw_only=True)
+class Asked:
+    """A question from the terminal with all that came of it."""
+
+    question: str
+    trace_id: UUID
+    retrieval: Retrieval
+    answer: Answer
+
+
+def ask(answerer: Answerer, turns: Sequence[Turn]) -> Asked:
+    """Answer the last turn, from claim to complete trace; raises as Answerer.answer does."""
+    question = turns[-1].text
+    trace_id = traces.claim(answerer.database, Arrival(question=question))
+    assert trace_id is not None  # only Slack messages can be claimed twice
+    try:
+        retrieval, answer = answerer.retrieve_and_answer(turns, trace_id)
+    except Exception as error:
+        traces.save_failure(answerer.database, trace_id, type(error).__name__)
+        raise
+    return Asked(question=question, trace_id=trace_id, retrieval=retrieval, answer=answer)

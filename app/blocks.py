@@ -1,0 +1,100 @@
+"""Answer to Slack messages, under Slack's limits by construction."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from app import mrkdwn
+from app.records import Answer, Citation
+
+Block = dict[str, Any]
+
+BLOCK_TEXT = 3_000  # of a section or a context element
+MESSAGE_BLOCKS = 50
+MESSAGE_TEXT = 10_000  # over all blocks: Slack has refused about 13,200 (slackapi/bolt-js#2509)
+FALLBACK_TEXT = 3_900  # chat.update takes 4,000
+LABEL_LENGTH = 200  # with a URL and an owner, a source's line stays under BLOCK_TEXT
+OWNER_LENGTH = 60
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Message:
+    """What one call to Slack posts."""
+
+    text: str  # for notifications and screen readers, which do not read blocks
+    blocks: tuple[Block, ...]
+
+
+def build_messages(answer: Answer) -> list[Message]:
+    """The answer with its source list; a longer one goes on in further messages."""
+    urls = [citation.url for citation in answer.citations]
+    parts = mrkdwn.build_parts(answer.text, urls=urls, limit=BLOCK_TEXT)
+    sections = [
+        {"type": "section", "text": _mrkdwn(part)}
+        for part in parts or [mrkdwn.escape(answer.text)[:BLOCK_TEXT]]
+    ]
+    return [
+        Message(text=_build_fallback(blocks), blocks=tuple(blocks))
+        for blocks in _share_out([*sections, *_build_source_blocks(answer.citations)])
+    ]
+
+
+def build_source_line(citation: Citation) -> str:
+    """A footnote: its number, where it leads, how fresh it is and who owns it, if known."""
+    *_, heading = ("", *citation.heading_path)
+    title = citation.title if heading in ("", citation.title) else f"{citation.title} › {heading}"
+    facts = [f"[{citation.marker}] {mrkdwn.link(citation.url, _shorten(title, LABEL_LENGTH))}"]
+    if citation.verified_at:
+        facts.append(f"verified {citation.verified_at:%Y-%m-%d}")
+    elif citation.updated_at:
+        facts.append(f"updated {citation.updated_at:%Y-%m-%d}")
+    if citation.owner:
+        facts.append(mrkdwn.escape(_shorten(citation.owner, OWNER_LENGTH)))
+    return " · ".join(facts)
+
+
+def _build_source_blocks(citations: Sequence[Citation]) -> Iterator[Block]:
+    """Context blocks; a block's elements would stand side by side, so lines share one."""
+    lines = ""
+    for line in map(build_source_line, citations):
+        if lines and len(lines) + 1 + len(line) > BLOCK_TEXT:
+            yield {"type": "context", "elements": [_mrkdwn(lines)]}
+            lines = ""
+        lines += f"\n{line}" if lines else line
+    if lines:
+        yield {"type": "context", "elements": [_mrkdwn(lines)]}
+
+
+def _mrkdwn(text: str) -> Block:
+    # verbatim: Slack makes no links and mentions of its own from plain text.
+    return {"type": "mrkdwn", "text": text, "verbatim": True}
+
+
+def _share_out(blocks: Sequence[Block]) -> Iterator[list[Block]]:
+    """The blocks in order, in as few messages as take them."""
+    message: list[Block] = []
+    for block in blocks:
+        length = sum(len(_text(each)) for each in (*message, block))
+        if message and (length > MESSAGE_TEXT or len(message) == MESSAGE_BLOCKS):
+            yield message
+            message = []
+        message = [*message, block]
+    yield message
+
+
+def _build_fallback(blocks: Sequence[Block]) -> str:
+    text = _text(blocks[0])
+    for block in blocks[1:]:
+        if len(text) + len(_text(block)) > FALLBACK_TEXT:
+            return f"{text}\n\n…"
+        text += f"\n\n{_text(block)}"
+    return text
+
+
+def _text(block: Block) -> str:
+    holder = block["elements"][0] if block["type"] == "context" else block["text"]
+    return str(holder["text"])
+
+
+def _shorten(text: str, length: int) -> str:
+    return text if len(text) <= length else f"{text[: length - 1]}…"

@@ -1,0 +1,205 @@
+"""What Claude wrote and cited to an answer whose every footnote was checked; pure."""
+
+import re
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import accumulate
+
+from app import cleaning
+from app.records import Answer, Citation
+from retrieval.records import StoredSection
+from retrieval.statements import Block, parse, parse_blocks, statement_at
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Piece:
+    """A part of what was generated, with what it is said to rest on."""
+
+    text: str
+    cited: tuple[tuple[int, str], ...] = ()  # index among the sections, from 0; cited text
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mark:
+    """What is to be marked, and with which markers."""
+
+    place: int  # the offset in a text at which it ends
+    markers: tuple[int, ...]  # ascending
+
+
+def check(pieces: Sequence[Piece], sections: Sequence[StoredSection]) -> Answer:
+    """The pieces as one text with markers behind what is cited, and its citations.
+
+    A cited text that does not stand word for word in its section is dropped; white space
+    apart, the comparison is exact. Without a single one left the answer is not shown: it
+    abstains as UNSUPPORTED, with an empty text. A section has one marker. A citation's
+    heading path is that of the statement with which its cited text begins.
+
+    Markers written by the model are removed, and its links lose their address, unless that
+    is the URL of one of the sections; other bare URLs stay as code where a section holds
+    them, which is not clickable. Text in code is left as it is.
+    """
+    pieces = [piece for piece in map(_normal, pieces) if piece.text]
+    citations: dict[int, Citation] = {}  # by section_id, in order of first use
+    marks: list[Mark] = []
+    text = ""
+    joined = False  # The piece before ended with a mark that may move behind this one.
+    for piece in pieces:
+        place = len(text) + len(piece.text.rstrip())
+        markers = _number(piece, sections, citations) if piece.text.strip() else ()
+        if joined and markers == marks[-1].markers and "\n" not in text[marks[-1].place :]:
+            marks.pop()
+        if markers:
+            marks.append(Mark(place=place, markers=markers))
+        text += piece.text
+        joined = bool(markers) or (joined and not piece.text.strip())
+    if not citations:
+        return Answer(text="", abstained_because="UNSUPPORTED")
+    places = [mark.place for mark in marks]
+    urls = {section.url for section in sections}
+    removals = cleaning.unwanted(text, urls=urls, sources=[section.text for section in sections])
+    text, places = cleaning.apply(text, removals, places)
+    text, places = cleaning.apply(text, cleaning.leftovers(text, urls=urls), places)
+    if not text.strip():
+        return Answer(text="", abstained_because="UNSUPPORTED")
+    text = _close_fence(text)
+    marks = [replace(mark, place=place) for mark, place in zip(marks, places, strict=True)]
+    return Answer(text=insert(text, marks).strip(), citations=tuple(citations.values()))
+
+
+def insert(text: str, marks: Sequence[Mark]) -> str:
+    """The Markdown text with [n] at the marks, or near them where a marker would do harm.
+
+    Behind code, a fence or a rule, not in it; in the last cell of a table's row. Marks are in
+    the order of their places.
+    """
+    text, _ = cleaning.apply(text, _insertions(text, marks), [])
+    return text
+
+
+def _normal(piece: Piece) -> Piece:
+    """With \\n for every newline, and without NUL, which stands for code in cleaning."""
+    text = piece.text.replace("\0", "").replace("\r\n", "\n").replace("\r", "\n")
+    return replace(piece, text=text)
+
+
+def _number(
+    piece: Piece, sections: Sequence[StoredSection], citations: dict[int, Citation]
+) -> tuple[int, ...]:
+    """The markers of a piece; what it is the first to cite is added to the citations."""
+    markers = set()
+    for index, cited_text in piece.cited:
+        if not 0 <= index < len(sections):
+            continue
+        section = sections[index]
+        span = find(cited_text, section.text)
+        if span is None:
+            continue
+        if section.section_id not in citations:
+            citations[section.section_id] = build_citation(section, span, len(citations) + 1)
+        markers.add(citations[section.section_id].marker)
+    return tuple(sorted(markers))
+
+
+def build_citation(section: StoredSection, span: tuple[int, int], marker: int) -> Citation:
+    statement = statement_at(parse(section.text, under=section.heading_path), span[0])
+    return Citation(
+        marker=marker,
+        section_id=section.section_id,
+        path=section.path,
+        title=section.title,
+        heading_path=statement.heading_path if statement else section.heading_path,
+        url=section.url,
+        cited_text=section.text[slice(*span)],
+        owner=section.owner,
+        updated_at=section.updated_at,
+        verified_at=section.verified_at,
+    )
+
+
+def find(cited_text: str, text: str) -> tuple[int, int] | None:
+    """Where the text holds the cited text, whatever the white space; None if it does not.
+
+    It must hold it from the start of a word to the end of one: "5 days" is not in "15 days".
+    """
+    wanted = " ".join(cited_text.split())
+    if not any(character.isalnum() for character in wanted):
+        return None
+    words = [match.span() for match in re.finditer(r"\S+", text)]
+    flat = " ".join(text.split())
+    at = flat.find(wanted)
+    while at >= 0 and (_in_word(flat, at) or _in_word(flat, at + len(wanted))):
+        at = flat.find(wanted, at + len(wanted))
+    if at < 0:
+        return None
+    # Where each word starts in flat, to get back to where it starts in text.
+    starts = list(accumulate((end - start + 1 for start, end in words), initial=0))
+
+    def original(position: int) -> int:
+        index = bisect_left(starts, position + 1) - 1
+        return words[index][0] + position - starts[index]
+
+    return original(at), original(at + len(wanted) - 1) + 1
+
+
+def _in_word(text: str, place: int) -> bool:
+    return 0 < place < len(text) and text[place - 1].isalnum() and text[place].isalnum()
+
+
+def _close_fence(text: str) -> str:
+    """The text, with the end of a code block that it breaks off in."""
+    *_, last = parse_blocks(text)
+    lines = text[slice(*last.span)].splitlines()
+    opening = re.match(r"\s*(`{3,}|~{3,})", lines[0])
+    if last.kind != "code" or not opening or (len(lines) > 1 and _closes(lines[-1], opening[1])):
+        return text
+    return text.rstrip() + "\n" + opening[0]
+
+
+def _closes(line: str, opening: str) -> bool:
+    line = line.strip()
+    return line.startswith(opening) and not line.strip(opening[0])
+
+
+def _insertions(text: str, marks: Sequence[Mark]) -> Iterator[cleaning.Edit]:
+    """The edits that put markers where they break no code, table or heading, in order."""
+    blocks = list(parse_blocks(text))
+    code = list(cleaning.code_spans(text))
+    gathered: dict[tuple[int, str], set[int]] = {}
+    for mark in marks:
+        index = bisect_left(blocks, mark.place, key=lambda block: block.span[0])
+        where = _where(text, blocks[max(index - 1, 0)], mark.place, code)
+        gathered.setdefault(where, set()).update(mark.markers)
+    for (place, before), markers in sorted(gathered.items()):
+        written = " ".join(f"[{marker}]" for marker in sorted(markers))
+        follower = text[place : place + 1]
+        # [1](… would be a link, and [1][… one by reference.
+        after = " " if follower.isalnum() or follower in tuple("([") else ""
+        yield place, place, before + written + after
+
+
+def _where(text: str, block: Block, place: int, code: Sequence[tuple[int, int]]) -> tuple[int, str]:
+    """The place nearest to the one wanted at which a marker can stand, and what goes before it."""
+    start, end = block.span
+    place = min(place, end)
+    if block.kind == "code":
+        first = text[start:end].splitlines()[0]
+        return end, "\n" + first[: len(first) - len(first.lstrip())]
+    if block.kind == "markup":
+        return end, "\n\n"
+    line_end = text.find("\n", place, end)
+    line_end = end if line_end < 0 else line_end
+    if block.kind in ("table", "heading") and _is_rule(text[start:end], place - start):
+        line_end = place = text.find("\n", start)
+    if block.kind == "table" and not text[place:line_end].strip(" |"):
+        place = start + len(text[start:line_end].rstrip().removesuffix("|").rstrip())
+    index = bisect_left(code, place, key=lambda span: span[1])
+    if index < len(code) and code[index][0] < place:
+        place = code[index][1]
+    return place, "" if text[place - 1 : place].isspace() else " "
+
+
+def _is_rule(block: str, place: int) -> bool:
+    """Whether a place of a table or heading is in the rule that makes it one: its second line."""
+    return block.count("\n", 0, place) == 1 and not block.split("\n")[1].strip(" |:-=>")

@@ -1,0 +1,220 @@
+"""The footnote command: parse, call one function, print."""
+
+import json
+import logging
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import click
+
+from app import rendering
+from app.config import Settings, load_settings
+from retrieval.errors import FootnoteError
+
+# What needs PyTorch is imported in the command that runs it: loading it takes seconds, and
+# nobody should wait for that to read the help.
+
+
+class _Commands(click.Group):
+    """Shows an error that a person can do something about as one line, with status 1."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except FootnoteError as error:
+            raise click.ClickException(str(error)) from error
+
+
+@click.group(cls=_Commands)
+@click.version_option(package_name="footnote")
+@click.pass_context
+def main(ctx: click.Context) -> None:
+    """Answers questions from your own documents, with a footnote behind every claim."""
+    ctx.obj = settings = load_settings()
+    logging.basicConfig(
+        level=settings.log_level, format="%(asctime)s %(levelname)s %(name)s %(message)s"
+    )
+
+
+as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")
+
+
+@main.command()
+@click.pass_obj
+def migrate(settings: Settings) -> None:
+    """Create or upgrade the schema."""
+    from app import parts
+    from retrieval import db
+
+    before, after = db.migrate(parts.find_database_url(settings))
+    click.echo(f"The schema is at {after}." if before == after else f"Schema {after} created.")
+
+
+@main.command()
+@click.argument("path", type=click.Path(path_type=Path))
+@click.option("--source", help="Name of the source; default: the folder's name.")
+@click.option("--base-url", metavar="URL", help="Where the documents are read; links start here.")
+@click.option("--tenant", help="Whose documents they are; default: TENANT_ID.")
+@click.option("--prune", is_flag=True, help="Remove documents that the folder no longer has.")
+@click.pass_obj
+def ingest(
+    settings: Settings,
+    path: Path,
+    source: str | None,
+    base_url: str | None,
+    tenant: str | None,
+    prune: bool,
+) -> None:
+    """Index a folder of Markdown files; only what changed is done again."""
+    from app import parts
+    from retrieval import indexing
+    from retrieval.sources import markdown
+    from retrieval.tuning import DEFAULT
+
+    settings = settings.model_copy(update={"tenant_id": tenant} if tenant else {})
+    files = markdown.find_files(path)
+    database = parts.open_database(settings)
+    with rendering.progress_bar("document") as progress:
+        summary = indexing.ingest(
+            database,
+            parts.load_embedder(settings),
+            markdown.read_files(files, folder=path, base_url=base_url),
+            source=source or path.resolve().name,
+            tuning=DEFAULT,
+            prune=prune,
+            progress=progress,
+        )
+    click.echo(rendering.build_summary(summary))
+
+
+@main.command()
+@click.argument("question")
+@as_json
+@click.pass_obj
+def ask(settings: Settings, question: str, as_json: bool) -> None:
+    """Answer a question in the terminal."""
+    from app import parts
+    from app.answering import ask
+    from app.records import Turn
+
+    answerer = parts.build_answerer(settings, parts.open_database(settings))
+    asked = ask(answerer, [Turn(speaker="user", text=question)])
+    if as_json:
+        click.echo(json.dumps(rendering.build_asked(asked), ensure_ascii=False))
+    else:
+        click.echo(rendering.build_answer(asked.answer))
+
+
+@main.command()
+@click.pass_obj
+def chat(settings: Settings) -> None:
+    """Ask one question after another; an empty line ends it."""
+    from app import parts
+    from app.answering import ask
+    from app.records import Turn
+
+    answerer = parts.build_answerer(settings, parts.open_database(settings))
+    turns: list[Turn] = []
+    while question := _read_line():
+        turns.append(Turn(speaker="user", text=question))
+        asked = ask(answerer, turns)
+        turns.append(Turn(speaker="bot", text=asked.answer.text))
+        click.echo("\n" + rendering.build_answer(asked.answer) + "\n")
+
+
+def _read_line() -> str:
+    try:
+        return input("> ").strip()
+    except (EOFError, KeyboardInterrupt):
+        return ""
+
+
+@main.command()
+@click.argument("question")
+@as_json
+@click.pass_obj
+def retrieve(settings: Settings, question: str, as_json: bool) -> None:
+    """Search only: what each stage found, with scores and times."""
+    from app import parts
+    from app.records import Turn
+    from app.rewrite import rewrite
+    from retrieval.retrieve import retrieve
+    from retrieval.tuning import DEFAULT
+
+    database = parts.open_database(settings)
+    query = rewrite([Turn(speaker="user", text=question)])
+    retrieval = retrieve(database, parts.load_embedder(settings), query, DEFAULT)
+    if as_json:
+        click.echo(json.dumps(rendering.build_retrieval(retrieval), ensure_ascii=False))
+    else:
+        click.echo(rendering.build_retrieval_text(retrieval))
+
+
+@main.command("eval")
+@click.argument("cases", type=click.Path(path_type=Path))
+@as_json
+@click.option(
+    "--dump",
+    type=click.Path(path_type=Path, dir_okay=False, writable=True),
+    help="Write what was found for each case, one JSON object a line.",
+)
+@click.pass_obj
+def evaluate(settings: Settings, cases: Path, as_json: bool, dump: Path | None) -> None:
+    """Measure the search on cases with known answers."""
+    from app import evaluating, parts
+    from retrieval import evaluation
+
+    loaded = evaluation.load_cases(cases)
+    database = parts.open_database(settings)
+    with rendering.progress_bar("case") as progress:
+        run = evaluating.run(
+            database, parts.load_embedder(settings), loaded, name=cases.name, progress=progress
+        )
+    if dump:
+        rows = map(evaluation.build_dump_row, run.results)
+        dump.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
+    if as_json:
+        click.echo(json.dumps({"run_id": run.run_id, "settings": run.settings, "means": run.means}))
+    else:
+        click.echo(evaluation.build_table(run.means))
+
+
+@main.command()
+@click.option("--days", default=30, show_default=True, type=click.IntRange(1))
+@as_json
+@click.pass_obj
+def stats(settings: Settings, days: int, as_json: bool) -> None:
+    """What was asked and how it went, as /ragstats shows it."""
+    from app import parts
+    from app import stats as stats_module
+
+    loaded = stats_module.load_stats(parts.open_database(settings), days=days)
+    click.echo(stats_module.to_json(loaded) if as_json else stats_module.build_text(loaded))
+
+
+@main.command()
+@click.pass_obj
+def serve(settings: Settings) -> None:
+    """Run the Slack bot until it is stopped."""
+    from app import serve
+
+    serve.run(settings)
+
+
+@main.command()
+@as_json
+@click.pass_obj
+def doctor(settings: Settings, as_json: bool) -> None:
+    """What is missing, stale, conflicting or misconfigured; status 1 when something must be done."""
+    from app import doctor
+
+    findings = doctor.examine(settings)
+    if as_json:
+        click.echo(json.dumps([finding.to_json() for finding in findings], ensure_ascii=False))
+    else:
+        click.echo(doctor.build_text(findings))
+    if any(finding.level == "error" for finding in findings):
+        sys.exit(1)

@@ -1,0 +1,19 @@
+"""What answering needs of whatever writes its answers."""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from app.records import Answer, Turn
+from retrieval.records import Candidate, Query
+
+
+class Generator(Protocol):
+    """app.generate.quoted is one as a module, and so is a loaded app.generate.anthropic.Claude."""
+
+    def generate(self, turns: Sequence[Turn], query: Query, kept: Sequence[Candidate]) -> Answer:
+        """An answer to the last of the turns from the kept sections alone, best first.
+
+        One that they do not support is abstained from as UNSUPPORTED, with an empty text.
+        Raises GenerationError when there is nothing usable.
+        """
+        ...

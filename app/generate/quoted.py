@@ -1,0 +1,311 @@
+"""Answers without a model: what the kept sections say, word for word."""
+
+import math
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from textwrap import dedent
+
+from app import citations, cleaning
+from app.records import Answer, Turn
+from retrieval import identifiers
+from retrieval.lexical import build_words
+from retrieval.records import Candidate, Query
+from retrieval.statements import Statement, parse
+
+OPENING = "From the documents (no model is configured, so this is quoted):"
+UNSURE = f"I'm not sure that this answers it. {OPENING}"
+
+MAX_WORDS = 140  # of quotations in one answer
+PARAGRAPH_WORDS = 60  # up to here a paragraph is quoted whole; chosen, not measured
+LIST_WORDS = 60  # up to here a list is quoted whole, steps up to MAX_WORDS; chosen, not measured
+
+# Tried on handbook dev, with the five best sections by BM25, which hold 0.71 of the answers: of
+# these, 0.66 were quoted with ABOVE = 0.4 and NEAR = 0, and 0.71 with these. One case is 0.006.
+ABOVE = 0.8  # what a word above a statement counts, its own counting 1
+NEAR = 0.5  # … and one in the statements round it
+REACH = 3  # statements to either side that are round it
+NAME = 0.5  # what an identifier adds, in rarest words
+RANK = 0.9  # what a statement of the next section counts against the same in this one
+SHARE = 0.5  # least score of a quotation, in that of the best
+K1, B = 1.2, 0.3  # BM25; statements differ in length for better reasons than documents do
+# Least share of the question, by rarity, that the best quotation speaks of. On the same cases 24%
+# of the answers that were quoted fall below it, and 48% of the rest.
+SURE = 0.3
+
+# Words that a question has for being one. Rare in documents, they would weigh most.
+_FILLER = (
+    "a about after all an and any anyone are as at be been being but by can could did do does "
+    "doing don for from get getting got had has have he hello help her hey hi his how i if in "
+    "into is it its just know let like lol m may me my need no not of on or our out please re "
+    "s she should so some someone still t tell than thanks that the their them then there "
+    "these they this those to up us use ve want was way we were what when where which who "
+    "whom whose why will with won would you your"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Page:
+    """A kept section with its statements."""
+
+    candidate: Candidate
+    statements: tuple[Statement, ...]
+    groups: dict[int, range]  # the indexes of the statements of each top-level block
+
+    def size(self, indexes: Sequence[int]) -> int:
+        return sum(len(self.statements[index].text.split()) for index in indexes)
+
+    def leads(self, index: int) -> bool:
+        """Whether a statement only introduces what comes next."""
+        statement, following = self.statements[index], self.statements[index + 1 : index + 2]
+        if statement.kind != "sentence" or not following or following[0].kind == "heading":
+            return False
+        return statement.text.rstrip("*_").endswith(":")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Quote:
+    """Statements that are read together, and how well the best of them matches."""
+
+    rank: int  # of their section among those kept, from 0
+    indexes: tuple[int, ...]  # ascending
+    score: float
+
+
+def generate(turns: Sequence[Turn], query: Query, kept: Sequence[Candidate]) -> Answer:
+    """The statements of the kept sections that answer best, those of a section in its order.
+
+    Sections come by their best quotation. Quotations are whole and as written (but for [n]
+    in prose, which becomes (n): it would be taken for a marker), MAX_WORDS together unless
+    the best one alone has more. Nothing kept, or nothing but headings: UNSUPPORTED.
+    """
+    pages = [_read(candidate) for candidate in kept]
+    evidence = _Evidence(query, pages)
+    chosen = _choose(pages, evidence)
+    if not chosen:
+        return Answer(text="", abstained_because="UNSUPPORTED")
+    text = OPENING if evidence.share(chosen[0]) >= SURE else UNSURE
+    marks, cited = [], []
+    for marker, rank in enumerate(dict.fromkeys(quote.rank for quote in chosen), 1):
+        page = pages[rank]
+        indexes = sorted({i for quote in chosen if quote.rank == rank for i in quote.indexes})
+        for passage in _passages(page, indexes):
+            text += "\n\n" + passage
+            marks.append(citations.Mark(place=len(text), markers=(marker,)))
+        # What leads in or heads a table stands first, but what was looked for is below it.
+        best = next(quote for quote in chosen if quote.rank == rank)
+        span = page.statements[best.indexes[-1]].span
+        cited.append(citations.build_citation(page.candidate.section, span, marker))
+    places = [mark.place for mark in marks]
+    text, places = cleaning.apply(text, cleaning.neutralised_markers(text), places)
+    marks = [
+        citations.Mark(place=place, markers=mark.markers)
+        for mark, place in zip(marks, places, strict=True)
+    ]
+    return Answer(text=citations.insert(text, marks), citations=tuple(cited))
+
+
+def _read(candidate: Candidate) -> _Page:
+    section = candidate.section
+    statements = parse(section.text, under=section.heading_path)
+    groups = {}
+    for group, members in groupby(range(len(statements)), key=lambda i: statements[i].group):
+        indexes = list(members)
+        groups[group] = range(indexes[0], indexes[-1] + 1)
+    return _Page(candidate=candidate, statements=statements, groups=groups)
+
+
+# Which statements
+
+
+class _Evidence:
+    """How well statements match the question: BM25 over the statements of all kept sections.
+
+    Source of the formula: Robertson and Zaragoza, 2009. A word of the question that stands
+    not in a statement but above it (title, headings, a table's head) or near it counts less.
+    """
+
+    def __init__(self, query: Query, pages: Sequence[_Page]) -> None:
+        words = _words(query.text)
+        self._pages = pages
+        self._words = [[_words(each.text) for each in page.statements] for page in pages]
+        self._above = [[_words(_context(page, each)) for each in page.statements] for page in pages]
+        names = identifiers.extract_from_question(query.text)
+        self._names = [
+            [bool(identifiers.extract(each.text) & names) for each in page.statements]
+            for page in pages
+        ]
+        counts = Counter(word for page in self._words for own in page for word in own)
+        total = sum(map(len, self._words))
+        self._weights = {
+            word: math.log(1 + (total - counts[word] + 0.5) / (counts[word] + 0.5))
+            for word in sorted((words - _words(_FILLER)) or words)
+        }
+        self._mean_length = sum(counts.values()) / max(total, 1)
+
+    def score(self, rank: int, index: int) -> float:
+        """0 for a statement without any word of the question, whatever stands round it."""
+        own = self._words[rank][index]
+        norm = 1 - B + B * len(own) / self._mean_length
+        full = (1 + K1) / (1 + K1 * norm)
+        if not own & self._weights.keys():
+            return 0.0
+        score = sum(
+            weight * (full if word in own else self._around(rank, index, word))
+            for word, weight in self._weights.items()
+        )
+        rarest = max(self._weights.values(), default=0.0)
+        return (score + NAME * rarest * self._names[rank][index]) * float(RANK**rank)
+
+    def share(self, quote: _Quote) -> float:
+        """How much of the question, by the rarity of its words, a quotation speaks of."""
+        said = frozenset[str]().union(
+            *(self._words[quote.rank][i] | self._above[quote.rank][i] for i in quote.indexes)
+        )
+        total = sum(self._weights.values())
+        return sum(w for word, w in self._weights.items() if word in said) / total if total else 0
+
+    def _around(self, rank: int, index: int, word: str) -> float:
+        if word in self._above[rank][index]:
+            return ABOVE
+        if self._pages[rank].statements[index].kind == "row":
+            return 0.0  # The row below says nothing of this one.
+        near = self._words[rank][max(index - REACH, 0) : index + REACH + 1]
+        return NEAR if any(word in words for words in near) else 0.0
+
+
+def _context(page: _Page, statement: Statement) -> str:
+    return " ".join([page.candidate.section.title, *statement.heading_path, statement.head])
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(
+        re.sub(r"(?:ing|ed|es|s|e)$", "", word) if len(word) > 3 else word
+        for word in build_words(text).split()
+    )
+
+
+def _choose(pages: Sequence[_Page], evidence: _Evidence) -> list[_Quote]:
+    """The best quotations, best first, as long as there is room and none says the same again."""
+    quotes = sorted(_quotes(pages, evidence), key=lambda quote: quote.score, reverse=True)
+    chosen: list[_Quote] = []
+    seen: set[tuple[int, int]] = set()
+    said: set[str] = set()
+    left = MAX_WORDS
+    for quote in quotes:
+        page = pages[quote.rank]
+        new = [index for index in quote.indexes if (quote.rank, index) not in seen]
+        texts = {page.statements[index].text for index in new}
+        size = page.size(new)
+        if quote.score < SHARE * quotes[0].score:
+            break
+        if texts <= said or (chosen and size > left):
+            continue
+        chosen.append(quote)
+        seen.update((quote.rank, index) for index in new)
+        said |= texts
+        left -= size
+    return chosen
+
+
+def _quotes(pages: Sequence[_Page], evidence: _Evidence) -> Iterator[_Quote]:
+    """For each statement that can answer, what is quoted when it is the one that does."""
+    for rank, page in enumerate(pages):
+        for index, statement in enumerate(page.statements):
+            if statement.kind not in ("heading", "head", "markup"):
+                indexes = tuple(_with_surroundings(page, index))
+                yield _Quote(rank=rank, indexes=indexes, score=evidence.score(rank, index))
+
+
+def _with_surroundings(page: _Page, index: int) -> list[int]:
+    """A statement with what it cannot be understood without."""
+    statement = page.statements[index]
+    group = page.groups[statement.group]
+    first = group[0]
+    if statement.kind == "row":
+        indexes = [first, index]
+    elif statement.depth:
+        indexes = _items(page, index, group)
+    elif statement.kind == "sentence":
+        first = index if page.size(group) > PARAGRAPH_WORDS else first
+        indexes = _sentences(page, first, group)
+    else:
+        indexes = [index]
+    if page.leads(indexes[-1]):
+        following = page.groups[page.statements[indexes[-1] + 1].group]
+        indexes += following if page.size(following) <= MAX_WORDS else following[:1]
+    if first and first == group[0] and page.leads(first - 1):
+        indexes.insert(0, first - 1)
+    return indexes
+
+
+def _sentences(page: _Page, first: int, group: range) -> list[int]:
+    """The sentences of a paragraph from the first on, but not too many."""
+    indexes = [first]
+    while indexes[-1] < group[-1] and page.size([*indexes, indexes[-1] + 1]) <= PARAGRAPH_WORDS:
+        indexes.append(indexes[-1] + 1)
+    return indexes
+
+
+def _items(page: _Page, index: int, group: range) -> list[int]:
+    """The whole list where it is short or counts steps, else the item with all that is in it."""
+    is_steps = page.statements[group[0]].text[:1].isdigit()
+    if page.size(group) <= (MAX_WORDS if is_steps else LIST_WORDS):
+        return list(group)
+
+    def opens(at: int, depth: int) -> bool:
+        return page.statements[at].kind == "item" and page.statements[at].depth <= depth
+
+    depth = page.statements[index].depth
+    start = next((at for at in range(index, group[0], -1) if opens(at, depth)), group[0])
+    depth = page.statements[start].depth
+    end = next((at for at in range(start + 1, group[-1] + 1) if opens(at, depth)), group[-1] + 1)
+    return list(range(start, end))
+
+
+# How they are shown
+
+
+def _passages(page: _Page, indexes: Sequence[int]) -> Iterator[str]:
+    """The statements as written, one passage a paragraph, list, table or code block.
+
+    Of a list or table, what is left out leaves no trace; what leads in stays with it.
+    """
+    passage = ""
+    before: int | None = None
+    for index in indexes:
+        end = page.statements[index].span[1]
+        if before is None:
+            passage = _indented(page, index)
+        elif index == before + 1 and (_same_block(page, before, index) or page.leads(before)):
+            passage += page.candidate.section.text[page.statements[before].span[1] : end]
+        elif _same_block(page, before, index) and _can_be_apart(page.statements[index]):
+            passage += "\n" + _indented(page, index)
+        else:
+            yield dedent(passage)
+            passage = _indented(page, index)
+        before = index
+    if before is not None:
+        yield dedent(passage)
+
+
+def _can_be_apart(statement: Statement) -> bool:
+    """Whether it may follow, in one list or table, on what does not come right before it.
+
+    Steps would be numbered anew when shown: 4. and 6. as 4. and 5.
+    """
+    return statement.kind == "row" or (statement.kind == "item" and not statement.text[0].isdigit())
+
+
+def _same_block(page: _Page, one: int, other: int) -> bool:
+    return page.statements[one].group == page.statements[other].group
+
+
+def _indented(page: _Page, index: int) -> str:
+    """A statement with the blanks before it on its line, by which a nested item is one."""
+    text = page.candidate.section.text
+    start, end = page.statements[index].span
+    line = text.rfind("\n", 0, start) + 1
+    return text[start if text[line:start].strip() else line : end]

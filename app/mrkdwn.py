@@ -1,0 +1,198 @@
+"""Markdown to Slack's mrkdwn, in which nothing pings anybody and nothing is a link but sources.
+
+Rendered from a parse tree: the converters on PyPI (markdown-to-mrkdwn 0.3.3, md2mrkdwn 0.4.5) go
+by regular expressions a line, keep every link and escape nothing.
+"""
+
+import re
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass, replace
+from itertools import takewhile
+
+from markdown_it import MarkdownIt
+from markdown_it.tree import SyntaxTreeNode
+
+TABLE_WIDTH = 80  # characters that fit a line of code in Slack's window; chosen, not measured
+URL_LENGTH = 1_500  # so that a source's line fits a block; longer ones are not linked
+
+# HTML stays text, or <service> in "restart <service>" would be lost as a tag; a definition such as
+# "[1]: …" stays text, or every marker [1] would be a link to it.
+_PARSER = MarkdownIt("commonmark", {"html": False})
+_PARSER.enable(["table", "strikethrough"]).disable("reference")
+
+# The look-behinds keep it linear: a run of spaces, or a long word, is tried from its start only.
+_BREAK = re.compile(r"(?<![ \t])[ \t]*<br\s*/?>[ \t]*", re.IGNORECASE)
+_TAG = re.compile(
+    r"</?(?:a|b|center|code|details|div|em|font|h[1-6]|hr|i|img|kbd|li|ol|p|pre|small|span|strong"
+    r"|sub|summary|sup|table|tbody|td|th|thead|tr|u|ul)(?:\s[^<>]*)?/?>",
+    re.IGNORECASE,
+)
+_EMAIL = re.compile(r"(?<![\w.+-])[\w.+-]+@[\w-]+(?:\.[\w-]+)+")
+_UNSAFE_IN_URL = re.compile(r"[\s|<>\"`]")
+# What a cut must leave whole: a link, an escape, inline code, a word.
+_ATOM = re.compile(r"<[^<>]*>|&\w+;|`[^`\n]*`|\s|[^\s<&`]+|.")
+_STYLES = {"strong": "*", "em": "_", "s": "~"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Piece:
+    text: str
+    is_code: bool = False
+    is_tight: bool = False  # stands on the line after the piece before it
+
+
+def build_parts(markdown: str, *, urls: Collection[str], limit: int) -> list[str]:
+    """Markdown as texts of at most limit characters, cut between paragraphs where possible.
+
+    A longer paragraph is cut between lines, else words; longer code is fenced anew. Only links
+    to one of urls stay links; of the others the label is left.
+    """
+    linked = {_PARSER.normalizeLink(url) for url in urls}
+    parts: list[str] = []
+    for piece in _pieces(SyntaxTreeNode(_PARSER.parse(markdown)).children, linked):
+        for text in _fit(piece, limit):
+            joint = "\n" if piece.is_tight else "\n\n"
+            if parts and len(parts[-1]) + len(joint) + len(text) <= limit:
+                parts[-1] += joint + text
+            else:
+                parts.append(text)
+    return parts
+
+
+def escape(text: str) -> str:
+    """Text that Slack shows as it is: no mention, no link."""
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+
+
+def link(url: str, label: str) -> str:
+    """A link with a flat label; the label alone when the URL is not one for the web."""
+    flat = escape(" ".join(label.split()).replace("|", "¦"))
+    if not url.startswith(("https://", "http://")) or len(url) > URL_LENGTH:
+        return flat
+    safe = _UNSAFE_IN_URL.sub(lambda found: f"%{ord(found[0]):02X}", url)
+    return f"<{safe.replace('&', '&amp;')}|{flat}>"
+
+
+def _pieces(nodes: Iterable[SyntaxTreeNode], urls: Collection[str]) -> Iterator[_Piece]:
+    for node in nodes:
+        if node.type in ("fence", "code_block"):
+            yield _Piece(text=escape(node.content.rstrip("\n")), is_code=True)
+        elif node.type == "table":
+            yield from _table(node)
+        elif node.type in ("bullet_list", "ordered_list"):
+            yield from _list(node, urls)
+        elif node.type == "blockquote":
+            for piece in _pieces(node.children, urls):
+                yield piece if piece.is_code else _indent(piece, "> ", "> ")
+        elif node.type == "heading":
+            text = _inline(node.children, urls, within="strong").strip()
+            yield from [_Piece(text=f"*{text}*")] if text else []
+        elif text := _inline(node.children, urls).strip():
+            yield _Piece(text=text)
+
+
+def _list(node: SyntaxTreeNode, urls: Collection[str]) -> Iterator[_Piece]:
+    start = int(node.attrs.get("start", 1))
+    for number, item in enumerate(node.children):
+        mark = f"{start + number}. " if node.type == "ordered_list" else "• "
+        pieces = list(_pieces(item.children, urls))
+        if not pieces or pieces[0].is_code:
+            pieces.insert(0, _Piece(text=""))
+        for place, piece in enumerate(pieces):
+            shown = piece if piece.is_code else _indent(piece, "    " if place else mark, "    ")
+            yield replace(shown, is_tight=number + place > 0)
+
+
+def _indent(piece: _Piece, first: str, rest: str) -> _Piece:
+    return replace(piece, text=first + piece.text.replace("\n", f"\n{rest}"))
+
+
+def _table(node: SyntaxTreeNode) -> Iterator[_Piece]:
+    """A table as aligned code, or, too wide for that, each row as a list item."""
+    head, *rows = [
+        [_text(cell) for cell in row.children] for part in node.children for row in part.children
+    ]
+    widths = [max(map(len, column)) for column in zip(head, *rows, strict=True)]
+    if sum(widths) + 2 * len(widths) <= TABLE_WIDTH:
+        lines = [head, ["─" * width for width in widths], *rows]
+        aligned = (
+            "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
+            for line in lines
+        )
+        yield _Piece(text=escape("\n".join(aligned)), is_code=True)
+        return
+    for number, row in enumerate(rows):
+        named = [f"{name}: {cell}" for name, cell in zip(head[1:], row[1:], strict=True) if cell]
+        text = escape("\n    ".join([f"• {row[0]}", *named]))
+        yield _Piece(text=text, is_tight=number > 0)
+
+
+def _inline(nodes: Iterable[SyntaxTreeNode], urls: Collection[str], *, within: str = "") -> str:
+    return "".join(_inline_node(node, urls, within) for node in nodes)
+
+
+def _inline_node(node: SyntaxTreeNode, urls: Collection[str], within: str) -> str:
+    if node.type == "text":
+        return _EMAIL.sub(r"<mailto:\g<0>|\g<0>>", escape(_without_tags(node.content, "\n")))
+    if node.type == "code_inline":
+        code = escape(node.content)
+        return code if "`" in code else f"`{code}`"  # mrkdwn has no way to quote a backtick
+    if node.type in ("softbreak", "hardbreak"):
+        return "\n" if node.type == "hardbreak" and not within else " "
+    if node.type in _STYLES and node.type != within:
+        inner = _inline(node.children, urls, within=node.type)
+        return f"{_STYLES[node.type]}{inner}{_STYLES[node.type]}" if inner.strip() else inner
+    if node.type == "link":
+        return _link_node(node, urls, within)
+    if node.type == "image":
+        return escape(node.content)
+    return _inline(node.children, urls, within=within)
+
+
+def _link_node(node: SyntaxTreeNode, urls: Collection[str], within: str) -> str:
+    url, label = str(node.attrs.get("href", "")), _text(node)
+    if label.isdecimal():  # a marker that the model has made a link of
+        return f"[{label}]"
+    if url in urls and label:
+        return link(url, label)
+    return _inline(node.children, urls, within=within)
+
+
+def _text(node: SyntaxTreeNode) -> str:
+    """What a node says on one line, without any style."""
+    if node.type == "code_inline":
+        return node.content
+    if node.type in ("text", "image"):
+        return _without_tags(node.content, " ")
+    if node.type in ("softbreak", "hardbreak"):
+        return " "
+    return "".join(map(_text, node.children))
+
+
+def _without_tags(text: str, line_break: str) -> str:
+    return _TAG.sub("", _BREAK.sub(line_break, text))
+
+
+def _fit(piece: _Piece, limit: int) -> Iterator[str]:
+    if piece.is_code:
+        for part in _split(piece.text, limit - len("```\n\n```")):
+            yield f"```\n{part}\n```"
+    else:
+        yield from _split(piece.text, limit)
+
+
+def _split(text: str, limit: int) -> Iterator[str]:
+    while text:
+        cut = len(text) if len(text) <= limit else _find_cut(text, limit)
+        if part := text[:cut].rstrip():
+            yield part
+        text = text[cut:]
+
+
+def _find_cut(text: str, limit: int) -> int:
+    """Where to end a part: after a line, else a word, else at the limit."""
+    ends = (found.end() for found in _ATOM.finditer(text))
+    within = list(takewhile(lambda end: end <= limit, ends))
+    lines = [end for end in within if text[end - 1] == "\n"]
+    words = [end for end in within if text[end - 1].isspace()]
+    return (lines or words or within or [limit])[-1]

@@ -1,0 +1,154 @@
+"""Records as text and JSON for the terminal; pure, but for the progress bar."""
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from time import monotonic
+from typing import TYPE_CHECKING, Any
+
+from tqdm import tqdm
+
+from app.records import Answer, Citation
+
+if TYPE_CHECKING:
+    from app.answering import Asked
+    from retrieval.indexing import Summary
+    from retrieval.records import Candidate, Retrieval
+
+LINE_EVERY_S = 10  # chosen: a log of an hour's ingest stays readable
+
+
+@contextmanager
+def progress_bar(unit: str) -> Iterator[Callable[[int, int], None]]:
+    """A callback for how many are done of how many: a bar with rate and time left on a terminal,
+    a plain line now and then elsewhere. Goes to stderr."""
+    if sys.stderr.isatty():
+        with tqdm(unit=f" {unit}s", dynamic_ncols=True, leave=False) as bar:
+
+            def move(done: int, total: int) -> None:
+                bar.total = total
+                bar.update(done - bar.n)
+
+            yield move
+    else:
+        start = last = monotonic()
+
+        def write(done: int, total: int) -> None:
+            nonlocal last
+            now = monotonic()
+            if now - last >= LINE_EVERY_S:
+                last = now
+                left = (now - start) / done * (total - done)
+                print(
+                    f"{done} of {total} {unit}s, {done / (now - start):.1f} a second,"
+                    f" {left:.0f} s left",
+                    file=sys.stderr,
+                    flush=True,
+                )
+
+        yield write
+
+
+def build_summary(summary: "Summary") -> str:
+    """What an ingest did: the counts, then each file that needs somebody's eye."""
+    lines = [
+        f"{summary.new} new, {summary.changed} changed, {summary.unchanged} unchanged,"
+        f" {len(summary.removed)} removed, {len(summary.skipped)} skipped"
+    ]
+    if summary.rebuilt:
+        lines.append(f"{summary.rebuilt} unchanged documents indexed again: the index was new")
+    lines += [f"skipped {skipped.path}: {skipped.reason}" for skipped in summary.skipped]
+    lines += [f"cleaned {path}: {note}" for path, note in summary.notes]
+    lines += [f"removed {path}" for path in summary.removed]
+    if summary.gone:
+        lines.append(
+            f"{len(summary.gone)} documents are no longer in the folder and still answered from;"
+            " --prune removes them:"
+        )
+        lines += [f"  {path}" for path in summary.gone]
+    return "\n".join(lines)
+
+
+def build_answer(answer: Answer) -> str:
+    """The answer with its sources below."""
+    sources = "\n".join(map(_build_source, answer.citations))
+    return f"{answer.text}\n\n{sources}" if sources else answer.text
+
+
+def _build_source(citation: Citation) -> str:
+    heading = " › ".join((citation.title, *citation.heading_path))
+    facts = [heading]
+    if citation.verified_at:
+        facts.append(f"verified {citation.verified_at:%Y-%m-%d}")
+    elif citation.updated_at:
+        facts.append(f"updated {citation.updated_at:%Y-%m-%d}")
+    if citation.owner:
+        facts.append(citation.owner)
+    return f"[{citation.marker}] {' · '.join(facts)}\n    {citation.url}"
+
+
+def build_asked(asked: "Asked") -> dict[str, Any]:
+    """What `footnote ask --json` prints."""
+    found = build_retrieval(asked.retrieval)
+    return {
+        "question": asked.question,
+        "answer": asked.answer.text,
+        "abstained_because": asked.answer.abstained_because,
+        "citations": [
+            {
+                "marker": citation.marker,
+                "doc": citation.path,
+                "title": citation.title,
+                "heading_path": list(citation.heading_path),
+                "url": citation.url,
+                "cited_text": citation.cited_text,
+                "verified_at": citation.verified_at and citation.verified_at.isoformat(),
+            }
+            for citation in asked.answer.citations
+        ],
+        **{name: found[name] for name in ("queries", "candidates", "kept", "stage_ms")},
+        "trace_id": str(asked.trace_id),
+    }
+
+
+def build_retrieval(retrieval: "Retrieval") -> dict[str, Any]:
+    """What `footnote retrieve --json` prints."""
+    return {
+        "question": retrieval.query.question,
+        "queries": [retrieval.query.text],
+        "candidates": [_build_candidate(each) for each in retrieval.candidates],
+        "kept": [_build_candidate(each) for each in retrieval.kept],
+        "stage_ms": dict(retrieval.stage_ms),
+        "trace_id": None,
+    }
+
+
+def _build_candidate(candidate: "Candidate") -> dict[str, Any]:
+    ranks = {hit.leg: hit.rank for hit in candidate.hits}
+    return {
+        "doc": candidate.section.path,
+        "heading_path": list(candidate.section.heading_path),
+        "text": candidate.section.text,
+        "dense_rank": ranks.get("dense"),
+        "lexical_rank": ranks.get("lexical"),
+        "identifier_rank": ranks.get("identifier"),
+        "rrf_score": candidate.rrf_score,
+        "relevance": candidate.relevance,
+    }
+
+
+def build_retrieval_text(retrieval: "Retrieval") -> str:
+    """Each candidate's ranks, scores and place, the kept ones marked, then the times."""
+    kept = {candidate.section.section_id for candidate in retrieval.kept}
+    lines = [f"{'':2}{'relevance':>9}{'rrf':>8}{'dense':>7}{'lexical':>8}{'ident.':>7}  section"]
+    for candidate in retrieval.candidates:
+        ranks = {hit.leg: str(hit.rank) for hit in candidate.hits}
+        section = candidate.section
+        lines.append(
+            f"{'*' if section.section_id in kept else '':2}{candidate.relevance or 0:9.3f}"
+            f"{candidate.rrf_score:8.4f}{ranks.get('dense', '-'):>7}"
+            f"{ranks.get('lexical', '-'):>8}{ranks.get('identifier', '-'):>7}"
+            f"  {section.path} › {' › '.join(section.heading_path)}"
+        )
+    times = ", ".join(f"{stage} {ms:.0f}" for stage, ms in retrieval.stage_ms.items())
+    return "\n".join([*lines, f"milliseconds: {times}"])

@@ -1,0 +1,98 @@
+"""The bot as it serves, with a given answerer, and what a test wants to know of it."""
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from threading import Event
+from typing import Any
+from uuid import UUID
+
+from slack_bolt import App
+from sqlalchemy import text
+
+from app import posting, traces
+from app.jobs import Jobs
+from app.records import Answer, Turn
+from app.serve import build_app
+from retrieval.db import Database
+from tests.stand_ins.recording import Recording
+from tests.stand_ins.slack import SlackStandIn
+
+Json = dict[str, Any]
+
+
+class GivenAnswers:
+    """Answers each question as told, else with its own words, completing the trace."""
+
+    def __init__(self, database: Database) -> None:
+        self.asked: Recording[tuple[Turn, ...]] = Recording()
+        self.answers: dict[str, Answer | Exception] = {}
+        self.held: dict[str, Event] = {}
+        self._database = database
+
+    def answer(self, turns: tuple[Turn, ...], trace_id: UUID) -> Answer:
+        self.asked.add(turns)
+        question = turns[-1].text
+        if question in self.held:
+            assert self.held[question].wait(10)
+        answer = self.answers.get(question, Answer(text=f"You ask: {question}"))
+        if isinstance(answer, Exception):
+            raise answer
+        traces.save_answer(self._database, trace_id, answer, settings={}, stage_ms={})
+        return answer
+
+    def wait_until_asked(self, question: str) -> None:
+        self.asked.wait_for(lambda turns: turns[-1].text == question)
+
+
+class Bot:
+    """One process of the bot."""
+
+    def __init__(self, slack: SlackStandIn, database: Database) -> None:
+        self.slack = slack
+        self.database = database
+        self.answerer = GivenAnswers(database)
+        client = posting.build_client(slack.bot_token, slack.api_url)
+        self.jobs = Jobs(
+            client=client,
+            database=database,
+            answerer=self.answerer,
+            executor=ThreadPoolExecutor(4),
+        )
+        self.app: App = build_app(client, database=database, jobs=self.jobs)
+
+    def settle(self, *envelope_ids: str) -> None:
+        """Return once all that these envelopes set off is over; nothing more is taken."""
+        for envelope_id in envelope_ids:
+            self.slack.wait_for_ack(envelope_id)
+        self.app.listener_runner.listener_executor.shutdown()
+        self.jobs.close(timeout_s=10)
+
+    def mention(self, question: str, **more: Any) -> Json:
+        """A mention that a person has just written, as Slack's event."""
+        message = self.slack.write(f"<@U0BOT> {question}", channel_id="C1", **more)
+        return {**message, "type": "app_mention"}
+
+    def ask(self, question: str, **more: Any) -> Json:
+        """Mention the bot with a question; the message with its answer."""
+        event = self.mention(question, **more)
+        self.slack.send_event(event)
+        self.slack.wait_for_call(
+            "reactions.remove", where=lambda call: call.params["timestamp"] == event["ts"]
+        )
+        return self.slack.messages("C1", event.get("thread_ts", event["ts"]))[-1]
+
+
+@contextmanager
+def connected(slack: SlackStandIn, database: Database) -> Iterator[Bot]:
+    bot = Bot(slack, database)
+    with slack.connected(bot.app):
+        yield bot
+        bot.settle()
+
+
+def find_rows(database: Database, table: str) -> list[Any]:
+    """The rows of a table, oldest first."""
+    order = {"traces": "asked_at", "feedback": "voted_at"}[table]
+    with database.transaction() as connection:
+        return list(connection.execute(text(f"SELECT * FROM {table} ORDER BY {order}")).all())

@@ -1,0 +1,106 @@
+"""Questions at work: each taken once, each told of its end."""
+
+from threading import Barrier, Event, Thread
+
+from app.blocks import MESSAGE_TEXT
+from app.posting import FAILURE
+from app.records import Answer, Arrival
+from retrieval.db import Database
+from tests.app.bot import Bot, connected, find_rows
+from tests.stand_ins.slack import SlackStandIn
+
+
+def written(slack: SlackStandIn, question: str) -> Arrival:
+    ts = slack.write(question, channel_id="C1")["ts"]
+    return Arrival(
+        question=question,
+        surface="slack",
+        team_id="T1",
+        channel_id="C1",
+        message_ts=ts,
+        thread_ts=ts,
+    )
+
+
+def answers(slack: SlackStandIn) -> list[str]:
+    return [call.params["text"] for call in slack.calls("chat.postMessage")]
+
+
+def test_p04_of_two_deliveries_at_the_same_instant_one_is_taken(
+    slack: SlackStandIn, database: Database
+) -> None:
+    bots = [Bot(slack, database) for _ in range(2)]
+    arrivals = [written(slack, f"question {number}?") for number in range(5)]
+    together = Barrier(2)
+
+    def deliver(bot: Bot) -> None:
+        for arrival in arrivals:
+            together.wait(10)
+            bot.jobs.take(arrival)
+
+    threads = [Thread(target=deliver, args=(bot,)) for bot in bots]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for bot in bots:
+        bot.settle()
+    assert sorted(answers(slack)) == [f"You ask: question {number}?" for number in range(5)]
+
+
+def test_every_message_of_a_long_answer_leads_to_its_trace(bot: Bot) -> None:
+    paragraphs = "\n\n".join(["word " * 500] * 6)  # 2,500 characters each
+    assert len(paragraphs) > MESSAGE_TEXT
+    bot.answerer.answers["how?"] = Answer(text=paragraphs)
+    bot.ask("how?")
+    (trace,) = find_rows(bot.database, "traces")
+    (_, *posted) = bot.slack.messages("C1")
+    assert trace.answer_ts == [message["ts"] for message in posted]
+    assert len(posted) == 2
+
+
+def test_p27_an_answer_that_may_stand_there_is_not_denied(bot: Bot) -> None:
+    bot.slack.fail_next("chat.postMessage", drop_connection=True, after_storing=True)
+    assert bot.ask("how long?")["text"] == "You ask: how long?"
+    (trace,) = find_rows(bot.database, "traces")
+    assert (trace.outcome, trace.error_class) == ("failed", "PostLost")
+    assert len(answers(bot.slack)) == 1
+
+
+def test_a_failure_that_cannot_be_told_is_still_saved(bot: Bot) -> None:
+    bot.slack.workspace.channels["C1"] = {"is_archived": True}
+    bot.jobs.take(written(bot.slack, "how long?"))
+    bot.settle()
+    (trace,) = find_rows(bot.database, "traces")
+    assert (trace.outcome, trace.error_class) == ("failed", "SlackApiError")
+
+
+def test_what_is_begun_is_finished_before_the_end(slack: SlackStandIn, database: Database) -> None:
+    with connected(slack, database) as bot:
+        bot.answerer.held["slow?"] = Event()
+        bot.jobs.take(written(slack, "slow?"))
+        bot.answerer.wait_until_asked("slow?")
+        closing = Thread(target=bot.jobs.close, args=(10,))
+        closing.start()
+        bot.answerer.held["slow?"].set()
+        closing.join()
+        assert answers(slack) == ["You ask: slow?"]
+
+
+def test_what_does_not_end_in_time_is_told(slack: SlackStandIn, database: Database) -> None:
+    with connected(slack, database) as bot:
+        held = bot.answerer.held
+        questions = [f"slow {number}?" for number in range(5)]  # one more than threads
+        for question in questions:
+            held[question] = Event()
+            bot.jobs.take(written(slack, question))
+        for question in questions[:4]:
+            bot.answerer.wait_until_asked(question)
+        bot.jobs.close(timeout_s=0)
+        traces = find_rows(database, "traces")
+        told = answers(slack)
+        for until in held.values():
+            until.set()
+    assert {trace.error_class for trace in traces} == {"Stopped"}
+    assert sorted(told) == sorted(FAILURE.format(reference=trace.trace_id) for trace in traces)
+    assert len(bot.answerer.asked.having()) == 4

@@ -1,0 +1,79 @@
+"""Writing to Slack: once, in the thread, waiting when told to."""
+
+from time import monotonic
+from uuid import UUID
+
+import pytest
+from slack_sdk import WebClient
+from slack_sdk.errors import SlackApiError
+
+from app import posting
+from app.blocks import Message
+from app.posting import PostLost
+from app.records import Arrival
+from tests.stand_ins.slack import SlackStandIn
+
+TRACE_ID = UUID("00000000-0000-0000-0000-000000000001")
+MESSAGE = Message(
+    text="30 s", blocks=({"type": "section", "text": {"type": "mrkdwn", "text": "30 s"}},)
+)
+
+
+@pytest.fixture
+def client(slack: SlackStandIn) -> WebClient:
+    return posting.build_client(slack.bot_token, slack.api_url)
+
+
+def asked(slack: SlackStandIn) -> Arrival:
+    ts = slack.write("how long?", channel_id="C1")["ts"]
+    return Arrival(question="how long?", channel_id="C1", message_ts=ts, thread_ts=ts)
+
+
+def test_the_ts_of_what_was_posted_comes_back(slack: SlackStandIn, client: WebClient) -> None:
+    arrival = asked(slack)
+    ts = posting.post(client, arrival, MESSAGE, TRACE_ID)
+    (_, posted) = slack.messages("C1", arrival.thread_ts)
+    assert (posted["ts"], posted["text"]) == (ts, "30 s")
+    assert posted["metadata"]["event_payload"] == {"trace_id": str(TRACE_ID)}
+
+
+def test_slack_is_told_to_add_nothing_to_a_post(slack: SlackStandIn, client: WebClient) -> None:
+    posting.post(client, asked(slack), MESSAGE, TRACE_ID)
+    (call,) = slack.calls("chat.postMessage")
+    additions = ("unfurl_links", "unfurl_media", "link_names", "parse")
+    assert [call.params[name] for name in additions] == [False, False, False, "none"]
+
+
+def test_p26_a_post_waits_as_told_and_is_there_once(slack: SlackStandIn, client: WebClient) -> None:
+    slack.fail_next("chat.postMessage", status=429, headers={"Retry-After": "1"})
+    start = monotonic()
+    posting.post(client, asked(slack), MESSAGE, TRACE_ID)
+    assert monotonic() - start >= 1
+    assert [call.status for call in slack.calls("chat.postMessage")] == [429, 200]
+    assert len(slack.messages("C1")) == 2  # the question and its answer
+
+
+@pytest.mark.parametrize("is_stored", [True, False])
+def test_p27_a_post_whose_answer_is_lost_is_not_repeated(
+    slack: SlackStandIn, client: WebClient, is_stored: bool
+) -> None:
+    slack.fail_next("chat.postMessage", drop_connection=True, after_storing=is_stored)
+    with pytest.raises(PostLost):
+        posting.post(client, asked(slack), MESSAGE, TRACE_ID)
+    assert len(slack.calls("chat.postMessage")) == 1
+
+
+def test_a_refused_post_says_why(slack: SlackStandIn, client: WebClient) -> None:
+    slack.workspace.channels["C1"] = {"is_archived": True}
+    with pytest.raises(SlackApiError, match="is_archived"):
+        posting.post(client, asked(slack), MESSAGE, TRACE_ID)
+
+
+def test_a_sign_that_does_not_work_is_let_be(slack: SlackStandIn, client: WebClient) -> None:
+    arrival = asked(slack)
+    slack.fail_next("reactions.add", status=429, headers={"Retry-After": "60"})
+    slack.fail_next("reactions.remove", drop_connection=True)
+    posting.show_working(client, arrival)
+    posting.clear_working(client, arrival)
+    posting.clear_working(client, arrival)  # Slack: no_reaction
+    assert len(slack.calls("reactions.add")) == 1

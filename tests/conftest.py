@@ -1,0 +1,95 @@
+"""What the tests share: an environment without surprises, a real database, Slack on localhost."""
+
+import os
+from collections.abc import Iterator
+from itertools import count
+
+import pytest
+from sqlalchemy import create_engine, make_url, text
+
+from retrieval.db import Database, migrate, start_embedded
+from tests.stand_ins.slack import SlackStandIn
+
+# Before anything that reads them is imported: nothing of the developer's own setup counts here,
+# no model is looked for on a network, and localhost is not reached through a proxy.
+OWN_PREFIXES = ("ANSWER_", "ANTHROPIC_", "DATABASE_", "EMBEDDING_", "FOOTNOTE_", "LOG_", "SLACK_")
+for name in list(os.environ):
+    if name.startswith((*OWN_PREFIXES, "TENANT_")) or name.lower().endswith("_proxy"):
+        del os.environ[name]
+os.environ["HF_HUB_OFFLINE"] = "1"
+
+TEMPLATE = "footnote_template"
+_numbers = count(1)
+
+
+class Server:
+    """The embedded server of this test run."""
+
+    def __init__(self, url: str) -> None:
+        self._url = make_url(url)
+
+    def url(self, name: str) -> str:
+        """The URL of one of its databases."""
+        return self._url.set(database=name).render_as_string(hide_password=False)
+
+    def execute(self, statement: str, *, database: str = "postgres") -> None:
+        """Run a statement as the superuser, outside a transaction."""
+        engine = create_engine(
+            make_url(self.url(database)).set(drivername="postgresql+psycopg"),
+            isolation_level="AUTOCOMMIT",
+        )
+        with engine.connect() as connection:
+            connection.execute(text(statement))
+        engine.dispose()
+
+
+@pytest.fixture(scope="session")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Server:
+    """A PostgreSQL with pgvector; it stops with the process."""
+    server = Server(start_embedded(tmp_path_factory.mktemp("home")))
+    for setting in ("fsync", "full_page_writes", "synchronous_commit"):  # nothing has to survive
+        server.execute(f"ALTER SYSTEM SET {setting} = off")
+    server.execute("SELECT pg_reload_conf()")
+    return server
+
+
+@pytest.fixture(scope="session")
+def template(server: Server) -> str:
+    """The name of a migrated, empty database, to be copied and never written to."""
+    server.execute(f"CREATE DATABASE {TEMPLATE}")
+    migrate(server.url(TEMPLATE))
+    return TEMPLATE
+
+
+@pytest.fixture
+def database_url(server: Server, template: str) -> Iterator[str]:
+    """The URL of a migrated, empty database of this test alone."""
+    name = f"test_{next(_numbers)}"
+    server.execute(f"CREATE DATABASE {name} TEMPLATE {template}")
+    yield server.url(name)
+    server.execute(f"DROP DATABASE {name} WITH (FORCE)")
+
+
+@pytest.fixture
+def empty_url(server: Server) -> Iterator[str]:
+    """The URL of a database that nobody has migrated."""
+    name = f"test_{next(_numbers)}"
+    server.execute(f"CREATE DATABASE {name}")
+    yield server.url(name)
+    server.execute(f"DROP DATABASE {name} WITH (FORCE)")
+
+
+@pytest.fixture
+def database(database_url: str) -> Iterator[Database]:
+    """A migrated, empty database of this test alone, as the tenant acme."""
+    database = Database(database_url, tenant_id="acme")
+    yield database
+    database.close()
+
+
+@pytest.fixture
+def slack() -> Iterator[SlackStandIn]:
+    """Slack, at whose end nothing unknown may have been called."""
+    with SlackStandIn() as stand_in:
+        yield stand_in
+        stand_in.assert_no_unknown_calls()
