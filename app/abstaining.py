@@ -3,7 +3,10 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from sqlalchemy import text
+
 from app.records import Abstention
+from retrieval.db import Database
 from retrieval.records import Query
 
 
@@ -13,6 +16,17 @@ class Searched:
 
     page_count: int  # that the asker may read
     sources: tuple[str, ...]  # their names
+
+
+def load_searched(database: Database) -> Searched:
+    """What a search of this tenant's documents looks through."""
+    with database.transaction() as connection:
+        rows = connection.execute(
+            text("SELECT source, count(*) AS pages FROM documents GROUP BY source ORDER BY source")
+        ).all()
+    return Searched(
+        page_count=sum(row.pages for row in rows), sources=tuple(row.source for row in rows)
+    )
 
 
 def explain(reason: Abstention, query: Query, searched: Searched) -> str:

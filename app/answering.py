@@ -6,24 +6,19 @@ from time import perf_counter
 from uuid import UUID
 
 from app import abstaining, traces
-from app.generate import Generator
-from app.records import Answer, Turn
+from app.generate.generator import Generator
+from app.records import Abstention, Answer, Arrival, Turn
 from app.rewrite import rewrite
-from retrieval.db import Database
-from retrieval.embedding import Embedder
 from retrieval.records import Query, Retrieval
-from retrieval.retrieve import retrieve
-from retrieval.tuning import Tuning
+from retrieval.retrieve import Retriever
 
 
 @dataclass(frozen=True, kw_only=True)
 class Answerer:
     """The parts of the path, held open; safe to use from several threads."""
 
-    database: Database
-    embedder: Embedder
+    retriever: Retriever
     generator: Generator
-    tuning: Tuning
 
     def answer(self, turns: Sequence[Turn], trace_id: UUID) -> Answer:
         """Answer the last turn, or abstain with a reason; the trace is complete but for answer_ts.
@@ -37,15 +32,16 @@ class Answerer:
         self, turns: Sequence[Turn], trace_id: UUID
     ) -> tuple[Retrieval, Answer]:
         """As answer, with all that was found."""
+        database = self.retriever.database
         start = perf_counter()
         query = rewrite(turns)
-        retrieval = retrieve(self.database, self.embedder, query, self.tuning)
-        traces.save_retrieval(self.database, trace_id, retrieval)
+        retrieval = self.retriever.retrieve(query)
+        traces.save_retrieval(database, trace_id, retrieval)
         generating = perf_counter()
         answer = self._generate(turns, query, retrieval)
         end = perf_counter()
         traces.save_answer(
-            self.database,
+            database,
             trace_id,
             answer,
             settings={"generator": self.generator.name},
@@ -55,6 +51,18 @@ class Answerer:
             },
         )
         return retrieval, answer
+
+    def _generate(self, turns: Sequence[Turn], query: Query, retrieval: Retrieval) -> Answer:
+        """What the kept sections give, or the words that say why there is no answer."""
+        if retrieval.kept:
+            answer = self.generator.generate(turns, query, retrieval.kept)
+        else:
+            reason: Abstention = "BELOW_FLOOR" if retrieval.candidates else "NO_CANDIDATES"
+            answer = Answer(text="", abstained_because=reason)
+        if answer.abstained_because is None:
+            return answer
+        searched = abstaining.load_searched(self.retriever.database)
+        return replace(answer, text=abstaining.explain(answer.abstained_because, query, searched))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,11 +78,12 @@ class Asked:
 def ask(answerer: Answerer, turns: Sequence[Turn]) -> Asked:
     """Answer the last turn, from claim to complete trace; raises as Answerer.answer does."""
     question = turns[-1].text
-    trace_id = traces.claim(answerer.database, Arrival(question=question))
+    database = answerer.retriever.database
+    trace_id = traces.claim(database, Arrival(question=question))
     assert trace_id is not None  # only Slack messages can be claimed twice
     try:
         retrieval, answer = answerer.retrieve_and_answer(turns, trace_id)
     except Exception as error:
-        traces.save_failure(answerer.database, trace_id, type(error).__name__)
+        traces.save_failure(database, trace_id, type(error).__name__)
         raise
     return Asked(question=question, trace_id=trace_id, retrieval=retrieval, answer=answer)

@@ -56,8 +56,8 @@ def code_spans(text: str) -> Iterator[Span]:
         if block.kind == "code":
             yield start, end
         elif block.kind == "table":
-            for line in re.finditer(r"[^\n]+", text[start:end]):
-                yield from _inline_code(text, start + line.start(), start + line.end())
+            for cell in re.finditer(r"(?:\\.|[^\n|])+", text[start:end]):
+                yield from _inline_code(text, start + cell.start(), start + cell.end())
         elif block.kind != "markup":
             yield from _inline_code(text, start, end)
 

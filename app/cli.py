@@ -1,10 +1,7 @@
 """The footnote command: parse, call one function, print."""
 
 import json
-import logging
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -33,10 +30,7 @@ class _Commands(click.Group):
 @click.pass_context
 def main(ctx: click.Context) -> None:
     """Answers questions from your own documents, with a footnote behind every claim."""
-    ctx.obj = settings = load_settings()
-    logging.basicConfig(
-        level=settings.log_level, format="%(asctime)s %(levelname)s %(name)s %(message)s"
-    )
+    ctx.obj = load_settings()
 
 
 as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")
@@ -91,21 +85,25 @@ def ingest(
 
 
 @main.command()
-@click.argument("question")
+@click.argument("questions", metavar="QUESTION...", nargs=-1, required=True)
 @as_json
 @click.pass_obj
-def ask(settings: Settings, question: str, as_json: bool) -> None:
-    """Answer a question in the terminal."""
+def ask(settings: Settings, questions: tuple[str, ...], as_json: bool) -> None:
+    """Answer questions in the terminal, each by itself."""
     from app import parts
     from app.answering import ask
     from app.records import Turn
 
     answerer = parts.build_answerer(settings, parts.open_database(settings))
-    asked = ask(answerer, [Turn(speaker="user", text=question)])
-    if as_json:
-        click.echo(json.dumps(rendering.build_asked(asked), ensure_ascii=False))
-    else:
-        click.echo(rendering.build_answer(asked.answer))
+    for number, question in enumerate(questions):
+        asked = ask(answerer, [Turn(speaker="user", text=question)])
+        if as_json:
+            click.echo(json.dumps(rendering.build_asked(asked), ensure_ascii=False))
+        elif len(questions) == 1:
+            click.echo(rendering.build_answer(asked.answer))
+        else:
+            separator = "\n\n" if number else ""
+            click.echo(f"{separator}> {question}\n\n{rendering.build_answer(asked.answer)}")
 
 
 @main.command()
@@ -141,12 +139,9 @@ def retrieve(settings: Settings, question: str, as_json: bool) -> None:
     from app import parts
     from app.records import Turn
     from app.rewrite import rewrite
-    from retrieval.retrieve import retrieve
-    from retrieval.tuning import DEFAULT
 
-    database = parts.open_database(settings)
-    query = rewrite([Turn(speaker="user", text=question)])
-    retrieval = retrieve(database, parts.load_embedder(settings), query, DEFAULT)
+    retriever = parts.build_retriever(settings, parts.open_database(settings))
+    retrieval = retriever.retrieve(rewrite([Turn(speaker="user", text=question)]))
     if as_json:
         click.echo(json.dumps(rendering.build_retrieval(retrieval), ensure_ascii=False))
     else:
@@ -168,11 +163,9 @@ def evaluate(settings: Settings, cases: Path, as_json: bool, dump: Path | None) 
     from retrieval import evaluation
 
     loaded = evaluation.load_cases(cases)
-    database = parts.open_database(settings)
+    retriever = parts.build_retriever(settings, parts.open_database(settings))
     with rendering.progress_bar("case") as progress:
-        run = evaluating.run(
-            database, parts.load_embedder(settings), loaded, name=cases.name, progress=progress
-        )
+        run = evaluating.run(retriever, loaded, name=cases.name, progress=progress)
     if dump:
         rows = map(evaluation.build_dump_row, run.results)
         dump.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
@@ -180,6 +173,35 @@ def evaluate(settings: Settings, cases: Path, as_json: bool, dump: Path | None) 
         click.echo(json.dumps({"run_id": run.run_id, "settings": run.settings, "means": run.means}))
     else:
         click.echo(evaluation.build_table(run.means))
+
+
+@main.command()
+@click.argument(
+    "case_files", metavar="CASES...", nargs=-1, required=True, type=click.Path(path_type=Path)
+)
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path, dir_okay=False, writable=True),
+    help="Write the fitted model, to be kept as retrieval/relevance.json.",
+)
+@click.pass_obj
+def calibrate(settings: Settings, case_files: tuple[Path, ...], out: Path | None) -> None:
+    """Fit relevance and floor on cases; prints coverage against false answers."""
+    from app import evaluating, parts
+    from retrieval import evaluation
+
+    cases = [case for path in case_files for case in evaluation.load_cases(path)]
+    retriever = parts.build_retriever(settings, parts.open_database(settings))
+    with rendering.progress_bar("case") as progress:
+        calibration = evaluating.calibrate(
+            retriever,
+            cases,
+            names=[f"{path.resolve().parent.name}/{path.stem}" for path in case_files],
+            progress=progress,
+        )
+    click.echo(rendering.build_calibration(calibration))
+    if out:
+        calibration.model.save(out)
 
 
 @main.command()
@@ -208,7 +230,7 @@ def serve(settings: Settings) -> None:
 @as_json
 @click.pass_obj
 def doctor(settings: Settings, as_json: bool) -> None:
-    """What is missing, stale, conflicting or misconfigured; status 1 when something must be done."""
+    """What is missing, stale or misconfigured; status 1 when something has to be done."""
     from app import doctor
 
     findings = doctor.examine(settings)

@@ -9,13 +9,11 @@ from pathlib import Path
 from sqlalchemy import text
 
 from app.rewrite import rewrite
-from retrieval import evaluation
+from retrieval import calibration, evaluation
+from retrieval.calibration import Calibration
 from retrieval.db import Database
-from retrieval.embedding import Embedder
 from retrieval.evaluation import CaseResult, EvalCase
-from retrieval.records import Retrieval
-from retrieval.retrieve import retrieve
-from retrieval.tuning import DEFAULT
+from retrieval.retrieve import Retriever
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,34 +26,37 @@ class Run:
     means: Mapping[str, Mapping[str, float]]  # group -> metric -> mean
 
 
-def run(
-    database: Database,
-    embedder: Embedder,
-    cases: Sequence[EvalCase],
-    *,
-    name: str,
-    progress: Callable[[int, int], None],
-) -> Run:
+Progress = Callable[[int, int], None]  # cases done, of how many
+
+
+def run(retriever: Retriever, cases: Sequence[EvalCase], *, name: str, progress: Progress) -> Run:
     """Every case through rewriting and search, scored and saved under the name of the set."""
     settings: Mapping[str, object] = {}
-    done = 0
-
-    def search(case: EvalCase) -> Retrieval:
-        nonlocal settings, done
-        retrieval = retrieve(database, embedder, rewrite(case.turns), DEFAULT)
-        settings = retrieval.settings or settings
-        done += 1
+    results = []
+    for done, case in enumerate(cases, 1):
+        retrieval = retriever.retrieve(rewrite(case.turns))
+        settings = retrieval.settings
+        results.append(evaluation.build_result(case, retrieval))
         progress(done, len(cases))
-        return retrieval
-
-    results = evaluation.run(cases, search)
     means = evaluation.means(results)
     return Run(
-        run_id=_save(database, name, settings, results, means),
+        run_id=_save(retriever.database, name, settings, results, means),
         settings=settings,
         results=tuple(results),
         means=means,
     )
+
+
+def calibrate(
+    retriever: Retriever, cases: Sequence[EvalCase], *, names: Sequence[str], progress: Progress
+) -> Calibration:
+    """A relevance model fitted on the cases, over the index as it is."""
+    samples = []
+    for done, case in enumerate(cases, 1):
+        candidates, measured = retriever.measure(rewrite(case.turns))
+        samples.append(calibration.build_sample(case, candidates, measured))
+        progress(done, len(cases))
+    return calibration.fit(samples, embedder=retriever.embedder.name, cases=names)
 
 
 def _save(

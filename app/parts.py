@@ -1,13 +1,14 @@
-"""Settings to the parts that are held open: database, model, generator."""
+"""Settings to the parts that are held open: database, models, generator."""
 
 from app.answering import Answerer
 from app.config import Settings
-from app.generate import Generator
-from app.generate.anthropic import ClaudeGenerator
-from app.generate.quoted import QuotedGenerator
-from retrieval import db
+from app.generate import quoted
+from app.generate.anthropic import Claude
+from app.generate.generator import Generator
+from retrieval import db, relevance
 from retrieval.db import Database
 from retrieval.embedding import Embedder
+from retrieval.retrieve import Retriever
 from retrieval.tuning import DEFAULT
 
 
@@ -28,23 +29,17 @@ def load_embedder(settings: Settings) -> Embedder:
     return Embedder(settings.embedding_model)
 
 
-def build_generator(settings: Settings) -> Generator:
-    """Claude where a key is set, else quotations."""
-    if settings.anthropic_api_key is None:
-        return QuotedGenerator()
-    return ClaudeGenerator(
-        api_key=settings.anthropic_api_key.get_secret_value(),
-        base_url=settings.anthropic_base_url,
-        model=settings.answer_model,
-        timeout_s=settings.answer_timeout_s,
+def build_retriever(settings: Settings, database: Database) -> Retriever:
+    """The whole search, models loaded."""
+    return Retriever(
+        database=database,
+        embedder=load_embedder(settings),
+        model=relevance.load(),
+        tuning=DEFAULT,
     )
 
 
 def build_answerer(settings: Settings, database: Database) -> Answerer:
-    """The whole path from a question to its answer, models loaded."""
-    return Answerer(
-        database=database,
-        embedder=load_embedder(settings),
-        generator=build_generator(settings),
-        tuning=DEFAULT,
-    )
+    """The whole path from a question to its answer: by Claude where a key is set, else quoted."""
+    generator: Generator = quoted if settings.anthropic_api_key is None else Claude(settings)
+    return Answerer(retriever=build_retriever(settings, database), generator=generator)

@@ -12,6 +12,7 @@ from app.records import Answer, Citation
 
 if TYPE_CHECKING:
     from app.answering import Asked
+    from retrieval.calibration import Calibration
     from retrieval.indexing import Summary
     from retrieval.records import Candidate, Retrieval
 
@@ -152,3 +153,16 @@ def build_retrieval_text(retrieval: "Retrieval") -> str:
         )
     times = ", ".join(f"{stage} {ms:.0f}" for stage, ms in retrieval.stage_ms.items())
     return "\n".join([*lines, f"milliseconds: {times}"])
+
+
+def build_calibration(calibration: "Calibration") -> str:
+    """What the fitted model does on cases it was not fitted on."""
+    rows = "\n".join(
+        f"{floor:10.5f}{answered:11.3f}{false:15.3f}"
+        for floor, answered, false in calibration.coverage
+    )
+    return (
+        f"cross-validated recall@5 {calibration.recall_at_5:.3f}\n"
+        f"{'floor':>10}{'answered':>11}{'false answers':>15}\n{rows}\n"
+        f"chosen floor {calibration.model.floor}"
+    )

@@ -111,7 +111,8 @@ def find_by_answer(database: Database, channel_id: str, answer_ts: str) -> UUID 
     with database.transaction() as connection:
         return connection.execute(
             text(
-                "SELECT trace_id FROM traces WHERE channel_id = :channel_id AND :ts = ANY(answer_ts)"
+                "SELECT trace_id FROM traces"
+                " WHERE channel_id = :channel_id AND :ts = ANY(answer_ts)"
             ),
             {"channel_id": channel_id, "ts": answer_ts},
         ).scalar()

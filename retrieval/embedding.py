@@ -30,6 +30,15 @@ class Embedding:
     token_vectors: Vectors  # (tokens, dimension), without the model's special tokens
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EmbeddedQuery:
+    """A query as vectors, and where in its text each row of token_vectors stands, half-open."""
+
+    text: str
+    embedding: Embedding
+    token_spans: tuple[tuple[int, int], ...]
+
+
 class Embedder:
     """A loaded embedding model; safe to use from several threads."""
 
@@ -40,14 +49,14 @@ class Embedder:
         """
         self.name = name
         # It draws its own bar on stderr for a load of under a second.
-        transformers_logging.disable_progress_bar()
+        transformers_logging.disable_progress_bar()  # type: ignore[no-untyped-call]
         folder = _packaged_folder() if name == PACKAGED else name
         try:
             self.model = SentenceTransformer(folder)
         except (OSError, ValueError) as error:
             raise ConfigError(
-                f"The embedding model {name!r} cannot be loaded. Give a folder that holds one, or a "
-                "hub name with network access, in EMBEDDING_MODEL; or leave it unset."
+                f"The embedding model {name!r} cannot be loaded. Give a folder that holds one, or "
+                "a hub name with network access, in EMBEDDING_MODEL; or leave it unset."
             ) from error
         if not getattr(self.model.tokenizer, "is_fast", False):
             raise ConfigError(f"The tokenizer of {name!r} gives no offsets; use another model.")
@@ -61,22 +70,23 @@ class Embedder:
 
     def embed_documents(self, texts: Sequence[str]) -> list[Embedding]:
         """Embed chunk texts for storage, in input order. Queries go through embed_query."""
-        rows = self.model.encode_document(
+        rows: Any = self.model.encode_document(
             list(texts), batch_size=BATCH_SIZE, output_value=None, show_progress_bar=False
         )
         return [self._embedding(row) for row in rows]
 
-    def embed_query(self, text: str) -> tuple[Embedding, list[tuple[int, int]]]:
-        """Embed a query, with the prompt that the model wants before one.
-
-        Also where in the text each row of token_vectors stands, half-open.
-        """
-        (row,) = self.model.encode_query([text], output_value=None, show_progress_bar=False)
-        embedding = self._embedding(row)
+    def embed_query(self, text: str) -> EmbeddedQuery:
+        """Embed a query, with the prompt that the model wants before one."""
+        rows: Any = self.model.encode_query([text], output_value=None, show_progress_bar=False)
+        embedding = self._embedding(rows[0])
         spans = list(self._tokenize(text)["offset_mapping"])
         # A prompt comes before the text; a text beyond the window has lost its end.
-        rows = embedding.token_vectors[-len(spans) :] if spans else embedding.token_vectors[:0]
-        return replace(embedding, token_vectors=rows), spans[: len(rows)]
+        vectors = embedding.token_vectors[-len(spans) :] if spans else embedding.token_vectors[:0]
+        return EmbeddedQuery(
+            text=text,
+            embedding=replace(embedding, token_vectors=vectors),
+            token_spans=tuple(spans[: len(vectors)]),
+        )
 
     def _tokenize(self, text: str) -> Any:
         return self.model.tokenizer(
@@ -99,7 +109,8 @@ class Embedder:
 
 def _unit(vectors: Vectors) -> Vectors:
     norms = np.linalg.norm(vectors, axis=-1, keepdims=True)
-    return (vectors / np.maximum(norms, 1e-12)).astype(np.float32)
+    unit: Vectors = (vectors / np.maximum(norms, 1e-12)).astype(np.float32)
+    return unit
 
 
 def _packaged_folder() -> str:

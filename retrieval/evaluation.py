@@ -2,7 +2,7 @@
 
 import json
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -87,12 +87,8 @@ def _parse_gold(entries: Iterable[Mapping[str, Any]]) -> tuple[Gold, ...]:
     return tuple(Gold(doc=entry["doc"], span=entry.get("span")) for entry in entries)
 
 
-def run(cases: Iterable[EvalCase], retrieve: Callable[[EvalCase], Retrieval]) -> list[CaseResult]:
-    """Every case through the search, scored, in order."""
-    return [_run_case(case, retrieve(case)) for case in cases]
-
-
-def _run_case(case: EvalCase, retrieval: Retrieval) -> CaseResult:
+def build_result(case: EvalCase, retrieval: Retrieval) -> CaseResult:
+    """One case scored by what was found for it."""
     fused = sorted(retrieval.candidates, key=lambda candidate: -candidate.rrf_score)
     candidates = tuple(map(_result, fused))
     kept = tuple(map(_result, retrieval.kept))

@@ -62,7 +62,7 @@ def extract_from_question(question: str) -> frozenset[str]:
 
 def _is_identifier(run: str) -> bool:
     """Whether a run of letters, digits and joiners names something, rather than being a word."""
-    if len(run) > MAX_LENGTH or run.isdigit() and len(run) < 3:
+    if len(run) > MAX_LENGTH or (run.isdigit() and len(run) < 3):
         return False
     return (
         any(character.isdigit() for character in run)

@@ -271,7 +271,7 @@ def _write(connection: Connection, generation: Generation, item: _Item, tuning: 
 
 def _save_document(connection: Connection, item: _Item) -> int:
     document = item.document
-    return connection.execute(
+    document_id: int = connection.execute(
         text("""
             INSERT INTO documents (tenant_id, source, path, title, url, owner, text, updated_at,
                                    verified_at, content_hash)
@@ -296,6 +296,7 @@ def _save_document(connection: Connection, item: _Item) -> int:
             "content_hash": document.content_hash,
         },
     ).scalar_one()
+    return document_id
 
 
 def _save_sections(

@@ -104,7 +104,7 @@ def score(
             [Gold(doc=each.doc) for each in gold_all],
         ),
         "mrr@5": reciprocal_rank(relevant),
-        "nDCG@5": ndcg(relevant, min(len(gold_all) or 1, 5)),
+        "nDCG@5": ndcg(relevant, max(len(gold_all) or 1, sum(relevant))),
         "answered": float(bool(kept)),
     }
     if kept:

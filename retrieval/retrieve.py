@@ -2,64 +2,22 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from time import perf_counter
+
+from sqlalchemy import Connection
 
 from retrieval import floor, fusion, generations, search
 from retrieval.db import Database
-from retrieval.embedding import Embedder
+from retrieval.embedding import EmbeddedQuery, Embedder
+from retrieval.generations import Generation
 from retrieval.records import Candidate, Query, Retrieval
-from retrieval.rerank import Reranker
+from retrieval.relevance import RelevanceModel
+from retrieval.rerank import Measured, measure, rerank
 from retrieval.tuning import Tuning
 
 
-def retrieve(
-    database: Database, embedder: Embedder, query: Query, tuning: Tuning
-) -> Retrieval:
-    """All that the query found, and what of it is good enough to answer from.
-
-    An index without documents finds nothing, which is a valid result. Raises IndexMismatch
-    when another embedding model or chunker built the index.
-    """
-    clock = _Clock()
-    with clock.stage("embed"):
-        embedded = embedder.embed_query(query.text)
-    with database.transaction() as connection:
-        generation = generations.load_active(connection, embedder, tuning)
-        if generation is None:
-            return Retrieval(query=query, candidates=(), kept=(), stage_ms=clock.stage_ms)
-        with clock.stage("dense"):
-            dense = search.dense(connection, embedded.vector, generation, tuning)
-        with clock.stage("lexical"):
-            lexical = search.lexical(connection, query.text, generation, tuning)
-        with clock.stage("identifier"):
-            identifier = search.identifier(connection, query.text, generation, tuning)
-        with clock.stage("fuse"):
-            fused = fusion.fuse([dense, lexical, identifier], rrf_k=tuning.rrf_k)
-            fused = fused[: tuning.candidates]
-            sections = search.load_sections(connection, [hits[0].section_id for hits, _ in fused])
-            candidates = [
-                Candidate(section=sections[hits[0].section_id], hits=hits, rrf_score=score)
-                for hits, score in fused
-            ]
-        with clock.stage("rerank"):
-            reranked = Reranker(connection, generation, tuning).rerank(embedded, query, candidates)
-    kept = floor.apply(reranked, floor=tuning.floor, keep=tuning.keep)
-    return Retrieval(
-        query=query,
-        candidates=tuple(reranked),
-        kept=kept,
-        settings={
-            **asdict(tuning),
-            "embedder": generation.embedder,
-            "chunker": generation.chunker,
-            "generation_id": generation.generation_id,
-        },
-        stage_ms=clock.stage_ms,
-    )
-
-
-class _Clock:
+class Clock:
     """Milliseconds of each stage that it was asked to time."""
 
     def __init__(self) -> None:
@@ -67,8 +25,79 @@ class _Clock:
 
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:
+        """Time the block under a name."""
         start = perf_counter()
         try:
             yield
         finally:
             self.stage_ms[name] = round((perf_counter() - start) * 1000, 1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Retriever:
+    """The parts of the search, held open; safe to use from several threads."""
+
+    database: Database
+    embedder: Embedder
+    model: RelevanceModel
+    tuning: Tuning
+
+    def retrieve(self, query: Query) -> Retrieval:
+        """All that the query found, and what of it is good enough to answer from.
+
+        An index without documents finds nothing, which is a valid result. Raises IndexMismatch
+        when another embedding model or chunker built the index.
+        """
+        clock = Clock()
+        with clock.stage("embed"):
+            embedded = self.embedder.embed_query(query.text)
+        with self.database.transaction() as connection:
+            generation = generations.load_active(connection, self.embedder, self.tuning)
+            if generation is None:
+                return Retrieval(query=query, candidates=(), kept=(), stage_ms=clock.stage_ms)
+            candidates = self._find(connection, generation, embedded, clock)
+            with clock.stage("rerank"):
+                reranked = rerank(connection, generation, embedded, candidates, self.model)
+        return Retrieval(
+            query=query,
+            candidates=tuple(reranked),
+            kept=floor.apply(reranked, floor=self.model.floor, keep=self.tuning.keep),
+            settings={
+                **asdict(self.tuning),
+                "generation_id": generation.generation_id,
+                "embedder": generation.embedder,
+                "chunker": generation.chunker,
+                "relevance_fitted_on": self.model.fitted_on,
+                "floor": self.model.floor,
+            },
+            stage_ms=clock.stage_ms,
+        )
+
+    def measure(self, query: Query) -> tuple[list[Candidate], Measured]:
+        """The candidates in the order of fusion, with the features to fit a model on."""
+        embedded = self.embedder.embed_query(query.text)
+        with self.database.transaction() as connection:
+            generation = generations.load_active(connection, self.embedder, self.tuning)
+            if generation is None:
+                raise ValueError("nothing is indexed")
+            candidates = self._find(connection, generation, embedded, Clock())
+            return candidates, measure(connection, generation, embedded, candidates)
+
+    def _find(
+        self, connection: Connection, generation: Generation, query: EmbeddedQuery, clock: Clock
+    ) -> list[Candidate]:
+        with clock.stage("dense"):
+            dense = search.dense(connection, query.embedding.vector, generation, self.tuning)
+        with clock.stage("lexical"):
+            lexical = search.lexical(connection, query.text, generation, self.tuning)
+        with clock.stage("identifier"):
+            identifier = search.identifier(connection, query.text, generation, self.tuning)
+        with clock.stage("fuse"):
+            fused = fusion.fuse([dense, lexical, identifier], rrf_k=self.tuning.rrf_k)
+            fused = fused[: self.tuning.candidates]
+            ids = [hits[0].section_id for hits, _ in fused]
+            sections = search.load_sections(connection, ids)
+        return [
+            Candidate(section=sections[hits[0].section_id], hits=hits, rrf_score=score)
+            for hits, score in fused
+        ]

@@ -4,6 +4,7 @@ Every statement names tenant and generation itself; row-level security holds wit
 """
 
 from collections.abc import Sequence
+from typing import Any
 
 from pgvector import HalfVector
 from sqlalchemy import Connection, Row, text
@@ -145,7 +146,7 @@ def identifier(
 def load_rarity(
     connection: Connection, words: Sequence[str], generation: Generation
 ) -> list[tuple[str, float]]:
-    """Each word's stem and idf, in order; a stop word has no stem and the idf of a word that is everywhere."""
+    """Each word's stem and idf, in order; a stop word has the stem "" and the idf 0."""
     rows = connection.execute(
         text("""
             SELECT coalesce(stem, '') AS stem, CASE WHEN stem IS NULL THEN 0
@@ -187,7 +188,7 @@ def load_sections(connection: Connection, section_ids: Sequence[int]) -> dict[in
     }
 
 
-def _hits(leg: Leg, rows: Sequence[Row]) -> list[Hit]:
+def _hits(leg: Leg, rows: Sequence[Row[Any]]) -> list[Hit]:
     return [
         Hit(
             section_id=row.section_id,

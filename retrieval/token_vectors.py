@@ -12,9 +12,10 @@ _SCALE = 254.0
 
 
 def fit_projection(token_vectors: Vectors, dimension: int) -> Vectors:
-    """The projection that best keeps dot products, shape (dimension, vector size), rows orthonormal.
+    """The projection that best keeps dot products, shape (dimension, vector size).
 
-    token_vectors has one row a token. Fewer dimensions come back when the vectors have fewer.
+    token_vectors has one row a token; the projection's rows are orthonormal. Fewer come back
+    when the vectors have fewer dimensions.
     Principal directions about the origin, not the mean: dot products are what is compared.
     """
     moments = token_vectors.T @ token_vectors
@@ -26,13 +27,14 @@ def project(token_vectors: Vectors, projection: Vectors) -> Vectors:
     """Token vectors under the projection, rows of unit length again."""
     projected = token_vectors @ projection.T
     norms = np.linalg.norm(projected, axis=1, keepdims=True)
-    return (projected / np.maximum(norms, 1e-12)).astype(np.float32)
+    unit: Vectors = (projected / np.maximum(norms, 1e-12)).astype(np.float32)
+    return unit
 
 
 def encode(token_vectors: Vectors, projection: Vectors) -> bytes:
     """Token vectors projected, as int8, one row after another."""
     scaled = np.rint(project(token_vectors, projection) * _SCALE)
-    return np.clip(scaled, -127, 127).astype(np.int8).tobytes()
+    return bytes(np.clip(scaled, -127, 127).astype(np.int8).tobytes())
 
 
 def max_similarities(query: Vectors, chunks: Sequence[bytes]) -> NDArray[np.float32]:

@@ -23,7 +23,6 @@ class Tuning:
     rrf_k: int = 60  # Cormack, Clarke and Büttcher, SIGIR 2009
     candidates: int = 60  # reranked; late interaction over 30, 60, 100: 0.838, 0.849, 0.854
     keep: int = 5  # most sections that are answered from
-    floor: float = 0.0
     exact_below: int = 50_000  # chunks; below, an exact scan is as fast as HNSW and finds all
     ef_search: int = 100  # HNSW's list of candidates; at least depth
 

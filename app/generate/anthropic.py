@@ -61,7 +61,7 @@ class Claude:
         """Raises ConfigError when no key is set. now: seconds on a clock that never goes back."""
         if settings.anthropic_api_key is None:
             raise ConfigError("Claude needs a key. Set ANTHROPIC_API_KEY.")
-        self.model = settings.answer_model
+        self.name = settings.answer_model
         self._timeout_s = settings.answer_timeout_s
         self._now = now
         self._client = anthropic.Anthropic(
@@ -100,7 +100,7 @@ class Claude:
         deadline = self._now() + self._timeout_s
         try:
             with self._client.messages.stream(
-                model=self.model, max_tokens=MAX_TOKENS, system=SYSTEM, messages=messages
+                model=self.name, max_tokens=MAX_TOKENS, system=SYSTEM, messages=messages
             ) as stream:
                 for _ in stream:
                     # Pings keep the connection's own timeout from ever being reached.

@@ -10,6 +10,8 @@ from retrieval.records import Candidate, Query
 class Generator(Protocol):
     """app.generate.quoted is one as a module, and so is a loaded app.generate.anthropic.Claude."""
 
+    name: str  # as the trace keeps it
+
     def generate(self, turns: Sequence[Turn], query: Query, kept: Sequence[Candidate]) -> Answer:
         """An answer to the last of the turns from the kept sections alone, best first.
 

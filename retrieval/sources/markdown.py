@@ -1,6 +1,7 @@
 """A folder of Markdown files to Documents, with what had to be skipped or cleaned."""
 
 import hashlib
+import itertools
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -91,7 +92,7 @@ def parse_document(data: bytes, *, path: str, url: str) -> Read | Skipped:
     if len(data) > MAX_BYTES:
         return Skipped(
             path=path,
-            reason=f"{len(data) / 1e6:.1f} MB is more than {MAX_BYTES / 1e6:.0f} MB; split the page",
+            reason=f"of {len(data) / 1e6:.1f} MB, more than {MAX_BYTES / 1e6:.0f} MB; split it",
         )
     try:
         text = data.decode("utf-8-sig")
@@ -120,7 +121,7 @@ def parse_document(data: bytes, *, path: str, url: str) -> Read | Skipped:
         url=url,
         text=body,
         owner=next((value for key in OWNER_KEYS if (value := _one_line(fields.get(key)))), None),
-        updated_at=next((v for key in UPDATED_KEYS if (v := _timestamp(fields.get(key)))), None),
+        updated_at=next((t for key in UPDATED_KEYS if (t := _timestamp(fields.get(key)))), None),
         verified_at=next((v for key in VERIFIED_KEYS if (v := _day(fields.get(key)))), None),
     )
     return Read(document=replace(document, content_hash=_hash(document)), notes=tuple(notes))
@@ -144,7 +145,7 @@ def _split_front_matter(text: str) -> tuple[Mapping[str, Any] | None, str]:
 
 def _first_heading(text: str) -> str | None:
     tokens = _parser.parse(text)
-    for token, inline in zip(tokens, tokens[1:], strict=False):
+    for token, inline in itertools.pairwise(tokens):
         if token.type == "heading_open" and token.tag == "h1":
             return plain_heading(inline.content) or None
     return None

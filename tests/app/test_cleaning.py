@@ -51,7 +51,7 @@ def test_no_mixture_gets_through() -> None:
     bits += ["https://docs.example.com/a", "https://tool.example/a", "``", "```\n", "a", "| ", "1"]
     markdown = MarkdownIt("commonmark").enable("table")
     seeded = random.Random(1)
-    for _ in range(20_000):
+    for _ in range(1_000):
         written = "".join(seeded.choices(bits, k=seeded.randint(1, 25)))
         text = check(
             [Piece(text="So", cited=((0, "It is so."),)), Piece(text=written)], [SOURCE]

@@ -1,0 +1,147 @@
+"""What is missing, stale, conflicting or misconfigured, and what to do about it."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+from sqlalchemy import Connection, text
+
+from app import parts
+from app.config import Settings
+from retrieval import generations, relevance
+from retrieval.db import Database
+from retrieval.embedding import Embedder
+from retrieval.errors import ConfigError
+from retrieval.tuning import DEFAULT
+
+FRESHNESS_DAYS = 365  # older than this, a page's word is taken with care
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """One thing that was looked at."""
+
+    level: Literal["ok", "note", "error"]
+    text: str  # what was found and, unless all is well, what to do
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def examine(settings: Settings) -> list[Finding]:
+    """Everything that can be looked at without changing anything, errors as findings."""
+    findings = list(_examine_settings(settings))
+    try:
+        embedder = parts.load_embedder(settings)
+        findings.append(_ok(f"Embedding model {embedder.name} loads."))
+        database = parts.open_database(settings)
+    except ConfigError as error:
+        return [*findings, _error(str(error))]
+    findings.append(_ok("The database answers, with pgvector and the schema of this version."))
+    with database.transaction() as connection:
+        findings += _examine_policies(connection)
+        findings += _examine_index(connection, embedder)
+        findings += _examine_documents(connection, database)
+    return findings
+
+
+def build_text(findings: Sequence[Finding]) -> str:
+    """One line a finding, errors last, where they are seen."""
+    order = {"ok": 0, "note": 1, "error": 2}
+    return "\n".join(
+        f"{finding.level:6}{finding.text}"
+        for finding in sorted(findings, key=lambda finding: order[finding.level])
+    )
+
+
+def _examine_settings(settings: Settings) -> Iterator[Finding]:
+    if settings.anthropic_api_key is None:
+        yield _note("ANTHROPIC_API_KEY is not set: answers are quoted from the documents.")
+    missing = [
+        name for name in ("slack_bot_token", "slack_app_token") if getattr(settings, name) is None
+    ]
+    if missing:
+        names = " and ".join(name.upper() for name in missing)
+        yield _note(f"{names} not set: `footnote serve` needs them, the terminal does not.")
+    fitted_for = relevance.load().embedder
+    if settings.embedding_model != fitted_for:
+        yield _note(
+            f"Relevance and floor were fitted for {fitted_for}, not {settings.embedding_model}: "
+            "run `footnote calibrate` on cases of your own."
+        )
+
+
+def _examine_policies(connection: Connection) -> Iterator[Finding]:
+    """That the role we run as is under row-level security, on every table."""
+    bypasses = connection.execute(
+        text("SELECT rolsuper OR rolbypassrls FROM pg_roles WHERE rolname = current_user")
+    ).scalar_one()
+    open_tables = connection.execute(
+        text("""
+            SELECT relname FROM pg_class
+            WHERE relnamespace = 'public'::regnamespace AND relkind = 'r'
+            AND NOT relrowsecurity AND relname <> 'alembic_version' ORDER BY relname
+        """)
+    ).scalars()
+    names = ", ".join(open_tables)
+    if bypasses:
+        yield _error("The role footnote_app bypasses row-level security: ALTER ROLE … NOBYPASSRLS.")
+    elif names:
+        yield _error(f"No row-level security on {names}: run `footnote migrate`.")
+    else:
+        yield _ok("Row-level security is on for every table.")
+
+
+def _examine_index(connection: Connection, embedder: Embedder) -> Iterator[Finding]:
+    active = generations.load(connection, "active")
+    if active is None:
+        yield _error("Nothing is indexed. Run `footnote ingest` on a folder of documents.")
+        return
+    difference = active.difference(embedder, DEFAULT)
+    if difference:
+        yield _error(f"The index does not fit: {difference}. Run `footnote ingest`.")
+    else:
+        yield _ok(f"The index is complete: {active.chunk_count:,} chunks.")
+    if generations.load(connection, "building"):
+        yield _note("A new index is half built. Run `footnote ingest` again to finish it.")
+
+
+def _examine_documents(connection: Connection, database: Database) -> Iterator[Finding]:
+    row = connection.execute(
+        text("""
+            SELECT count(*) AS total, count(verified_at) AS dated,
+                   count(*) FILTER (WHERE verified_at < current_date - :days) AS stale
+            FROM documents
+        """),
+        {"days": FRESHNESS_DAYS},
+    ).one()
+    if row.total:
+        yield _ok(f"{row.total:,} documents of tenant {database.tenant_id}.")
+    if row.total and not row.dated:
+        yield _note("No document says when it was last verified: their age cannot be judged.")
+    if row.stale:
+        yield _note(
+            f"{row.stale:,} documents were last verified more than {FRESHNESS_DAYS} days ago: "
+            "ask their owners."
+        )
+    titles = connection.execute(
+        text("""
+            SELECT title, count(*) AS pages FROM documents GROUP BY title HAVING count(*) > 1
+            ORDER BY pages DESC, title LIMIT 5
+        """)
+    ).all()
+    if titles:
+        listed = ", ".join(f"“{each.title}” ({each.pages})" for each in titles)
+        yield _note(f"Several pages have one title: {listed}. Which one holds?")
+
+
+def _ok(text: str) -> Finding:
+    return Finding(level="ok", text=text)
+
+
+def _note(text: str) -> Finding:
+    return Finding(level="note", text=text)
+
+
+def _error(text: str) -> Finding:
+    return Finding(level="error", text=text)

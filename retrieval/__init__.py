@@ -1,0 +1,1 @@
+"""Finding sections: documents to an index, and a query to the sections that answer it."""
