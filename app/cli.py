@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from app import rendering
+from app import database, rendering
 from app.config import Settings, load_settings
 from retrieval.errors import FootnoteError
 
@@ -40,10 +40,9 @@ as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON for p
 @click.pass_obj
 def migrate(settings: Settings) -> None:
     """Create or upgrade the schema."""
-    from app import parts
     from retrieval import db
 
-    before, after = db.migrate(parts.find_database_url(settings))
+    before, after = db.migrate(database.find_url(settings))
     click.echo(f"The schema is at {after}." if before == after else f"Schema {after} created.")
 
 
@@ -70,10 +69,10 @@ def ingest(
 
     settings = settings.model_copy(update={"tenant_id": tenant} if tenant else {})
     files = markdown.find_files(path)
-    database = parts.open_database(settings)
+    opened = database.open_database(settings)
     with rendering.progress_bar("document") as progress:
         summary = indexing.ingest(
-            database,
+            opened,
             parts.load_embedder(settings),
             markdown.read_files(files, folder=path, base_url=base_url),
             source=source or path.resolve().name,
@@ -94,7 +93,7 @@ def ask(settings: Settings, questions: tuple[str, ...], as_json: bool) -> None:
     from app.answering import ask
     from app.records import Turn
 
-    answerer = parts.build_answerer(settings, parts.open_database(settings))
+    answerer = parts.build_answerer(settings, database.open_database(settings))
     for number, question in enumerate(questions):
         asked = ask(answerer, [Turn(speaker="user", text=question)])
         if as_json:
@@ -114,7 +113,7 @@ def chat(settings: Settings) -> None:
     from app.answering import ask
     from app.records import Turn
 
-    answerer = parts.build_answerer(settings, parts.open_database(settings))
+    answerer = parts.build_answerer(settings, database.open_database(settings))
     turns: list[Turn] = []
     while question := _read_line():
         turns.append(Turn(speaker="user", text=question))
@@ -140,7 +139,7 @@ def retrieve(settings: Settings, question: str, as_json: bool) -> None:
     from app.records import Turn
     from app.rewrite import rewrite
 
-    retriever = parts.build_retriever(settings, parts.open_database(settings))
+    retriever = parts.build_retriever(settings, database.open_database(settings))
     retrieval = retriever.retrieve(rewrite([Turn(speaker="user", text=question)]))
     if as_json:
         click.echo(json.dumps(rendering.build_retrieval(retrieval), ensure_ascii=False))
@@ -163,7 +162,7 @@ def evaluate(settings: Settings, cases: Path, as_json: bool, dump: Path | None) 
     from retrieval import evaluation
 
     loaded = evaluation.load_cases(cases)
-    retriever = parts.build_retriever(settings, parts.open_database(settings))
+    retriever = parts.build_retriever(settings, database.open_database(settings))
     with rendering.progress_bar("case") as progress:
         run = evaluating.run(retriever, loaded, name=cases.name, progress=progress)
     if dump:
@@ -191,7 +190,7 @@ def calibrate(settings: Settings, case_files: tuple[Path, ...], out: Path | None
     from retrieval import evaluation
 
     cases = [case for path in case_files for case in evaluation.load_cases(path)]
-    retriever = parts.build_retriever(settings, parts.open_database(settings))
+    retriever = parts.build_retriever(settings, database.open_database(settings))
     with rendering.progress_bar("case") as progress:
         calibration = evaluating.calibrate(
             retriever,
@@ -210,10 +209,9 @@ def calibrate(settings: Settings, case_files: tuple[Path, ...], out: Path | None
 @click.pass_obj
 def stats(settings: Settings, days: int, as_json: bool) -> None:
     """What was asked and how it went, as /ragstats shows it."""
-    from app import parts
     from app import stats as stats_module
 
-    loaded = stats_module.load_stats(parts.open_database(settings), days=days)
+    loaded = stats_module.load_stats(database.open_database(settings), days=days)
     click.echo(stats_module.to_json(loaded) if as_json else stats_module.build_text(loaded))
 
 

@@ -8,6 +8,7 @@ from sqlalchemy import Connection, text
 
 from app import parts
 from app.config import Settings
+from app.database import open_database
 from retrieval import generations, relevance
 from retrieval.db import Database
 from retrieval.embedding import Embedder
@@ -34,7 +35,7 @@ def examine(settings: Settings) -> list[Finding]:
     try:
         embedder = parts.load_embedder(settings)
         findings.append(_ok(f"Embedding model {embedder.name} loads."))
-        database = parts.open_database(settings)
+        database = open_database(settings)
     except ConfigError as error:
         return [*findings, _error(str(error))]
     findings.append(_ok("The database answers, with pgvector and the schema of this version."))

@@ -1,27 +1,18 @@
-"""Settings to the parts that are held open: database, models, generator."""
+"""Settings to the parts that are held open: embedding model, search, answerer.
+
+Importing this loads PyTorch, which takes seconds.
+"""
 
 from app.answering import Answerer
 from app.config import Settings
 from app.generate import quoted
 from app.generate.anthropic import Claude
 from app.generate.generator import Generator
-from retrieval import db, relevance
+from retrieval import relevance
 from retrieval.db import Database
 from retrieval.embedding import Embedder
 from retrieval.retrieve import Retriever
 from retrieval.tuning import DEFAULT
-
-
-def find_database_url(settings: Settings) -> str:
-    """DATABASE_URL, or that of the embedded server, which is then running."""
-    if settings.database_url:
-        return settings.database_url.get_secret_value()
-    return db.start_embedded(settings.footnote_home)
-
-
-def open_database(settings: Settings) -> Database:
-    """The checked database of the tenant; raises ConfigError as `retrieval.db` does."""
-    return db.open_database(find_database_url(settings), tenant_id=settings.tenant_id)
 
 
 def load_embedder(settings: Settings) -> Embedder:

@@ -16,6 +16,7 @@ from slack_sdk.errors import SlackApiError
 
 from app import posting
 from app.config import Settings
+from app.database import open_database
 from app.jobs import Jobs
 from app.listeners import commands, errors, mentions, messages, reactions
 from retrieval.db import Database
@@ -35,7 +36,7 @@ def run(settings: Settings) -> None:
 
     bot_token, app_token = find_tokens(settings)
     configure_logging(settings.log_level)
-    database = parts.open_database(settings)
+    database = open_database(settings)
     client = posting.build_client(bot_token, settings.slack_api_url)
     jobs = Jobs(
         client=client,

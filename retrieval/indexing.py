@@ -8,15 +8,15 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from itertools import islice
 
 import numpy as np
-from numpy.typing import NDArray
 from pgvector import HalfVector
 from sqlalchemy import Connection, text
 
 from retrieval import chunking, generations, identifiers, token_vectors
 from retrieval.db import Database
-from retrieval.embedding import Embedder, Embedding
+from retrieval.embedding import Embedder, Vectors
 from retrieval.errors import ConfigError
 from retrieval.generations import Generation
 from retrieval.lexical import build_words
@@ -25,7 +25,9 @@ from retrieval.sources.markdown import Read, Skipped, plain_text
 from retrieval.tuning import Tuning
 
 GROUP_CHUNKS = 256  # embedded together, so that batches of one length fill up
-SAMPLE_DOCUMENTS = 60  # spread over the source, for the projection of token vectors
+# Of as many documents and chunks the projection of token vectors is fitted, spread over the source.
+SAMPLE_DOCUMENTS = 60
+SAMPLE_CHUNKS = 96  # about 10,000 tokens for 128 directions
 
 Progress = Callable[[int, int], None]  # documents done, of how many
 
@@ -75,11 +77,11 @@ def ingest(
         pending = [*changed, *rest]
         done = 0
         for group in _groups(pending, embedder, tuning):
-            for item in _embed(group, embedder):
+            for item in _embed(group, embedder, generation):
                 with database.transaction() as connection:
                     _write(connection, generation, item, tuning)
-                done += 1
-                progress(done, len(pending))
+            done += len(group)
+            progress(done, len(pending))
         with database.transaction() as connection:
             removed = gone if prune else []
             _remove(connection, source, removed)
@@ -106,7 +108,7 @@ class _Item:
     source: str
     document: Document
     sections: tuple[Section, ...]
-    embeddings: tuple[Embedding, ...] = ()  # of the sections' chunks, in order
+    vectors: tuple[tuple[Vectors, bytes], ...] = ()  # of each chunk, in order: its own, its tokens'
 
     def texts(self) -> list[str]:
         return [
@@ -211,14 +213,12 @@ def _load_documents(
     return [(row.pop("source"), Document(**row)) for row in fields]
 
 
-def _fit_projection(
-    documents: Sequence[Document], embedder: Embedder, tuning: Tuning
-) -> NDArray[np.float32]:
+def _fit_projection(documents: Sequence[Document], embedder: Embedder, tuning: Tuning) -> Vectors:
     if not documents:
         raise ConfigError("There is no document to index. Give a folder that holds Markdown files.")
     sample = documents[:: -(-len(documents) // SAMPLE_DOCUMENTS)]
     texts = [text for document in sample for text in _split("", document, embedder, tuning).texts()]
-    embeddings = embedder.embed_documents(texts[:: -(-len(texts) // GROUP_CHUNKS)])
+    embeddings = embedder.embed_documents(texts[:: -(-len(texts) // SAMPLE_CHUNKS)])
     vectors = np.concatenate([embedding.token_vectors for embedding in embeddings])
     return token_vectors.fit_projection(vectors, tuning.token_dimension)
 
@@ -246,11 +246,15 @@ def _split(source: str, document: Document, embedder: Embedder, tuning: Tuning) 
     return _Item(source=source, document=document, sections=tuple(sections))
 
 
-def _embed(group: Sequence[_Item], embedder: Embedder) -> Iterator[_Item]:
+def _embed(group: Sequence[_Item], embedder: Embedder, generation: Generation) -> Iterator[_Item]:
     texts = [item.texts() for item in group]
-    embeddings = iter(embedder.embed_documents([text for each in texts for text in each]))
+    embeddings = embedder.embed_documents([text for each in texts for text in each])
+    tokens = token_vectors.encode(
+        [embedding.token_vectors for embedding in embeddings], generation.projection
+    )
+    vectors = zip((embedding.vector for embedding in embeddings), tokens, strict=True)
     for item, each in zip(group, texts, strict=True):
-        yield replace(item, embeddings=tuple(next(embeddings) for _ in each))
+        yield replace(item, vectors=tuple(islice(vectors, len(each))))
 
 
 def _write(connection: Connection, generation: Generation, item: _Item, tuning: Tuning) -> None:
@@ -339,7 +343,7 @@ def _save_sections(
 def _save_chunks(
     connection: Connection, generation: Generation, section_ids: Sequence[int], item: _Item
 ) -> None:
-    embeddings = iter(item.embeddings)
+    vectors = iter(item.vectors)
     rows = [
         {
             "generation_id": generation.generation_id,
@@ -347,12 +351,12 @@ def _save_chunks(
             "ordinal": ordinal,
             "heading_path": list(chunk.heading_path),
             "text": chunk.text,
-            "embedding": HalfVector(embedding.vector),
-            "token_vectors": token_vectors.encode(embedding.token_vectors, generation.projection),
+            "embedding": HalfVector(vector),
+            "token_vectors": tokens,
         }
         for section_id, section in zip(section_ids, item.sections, strict=True)
         for ordinal, chunk in enumerate(section.chunks)
-        for embedding in (next(embeddings),)
+        for vector, tokens in (next(vectors),)
     ]
     connection.execute(
         text("""

@@ -62,15 +62,20 @@ def measure(
     rarity = search.load_rarity(connection, [word.group() for word in words], generation)
     weights = _token_weights(query, [word.span() for word in words], [idf for _, idf in rarity])
     ids = [candidate.section.section_id for candidate in candidates]
-    chunks = _load_chunks(connection, ids)
+    loaded = _load_chunks(connection, ids)
+    chunks = [loaded[section_id] for section_id in ids]
     found = _load_terms(connection, ids, [stem for stem, _ in rarity])
     asked = set(build_words(query.text).split())
     projected = token_vectors.project(query.embedding.token_vectors, generation.projection)
+    similar = _split_by_section(
+        token_vectors.max_similarities(
+            projected, [vectors for own in chunks for _, vectors in own]
+        ),
+        [len(own) for own in chunks],
+    )
     features, chunk_ids = [], []
-    for candidate in candidates:
+    for candidate, own, best in zip(candidates, chunks, similar, strict=True):
         section = candidate.section
-        own = chunks[section.section_id]
-        best = token_vectors.max_similarities(projected, [vectors for _, vectors in own])
         late, rare = best @ weights["late"], best @ weights["rare"]
         whole = best.max(axis=0)
         identifier = candidate.hit("identifier")
@@ -90,6 +95,12 @@ def measure(
         features=np.array(features, dtype=np.float64).reshape(-1, len(FEATURES)),
         chunk_ids=chunk_ids,
     )
+
+
+def _split_by_section(
+    rows: NDArray[np.float32], counts: Sequence[int]
+) -> list[NDArray[np.float32]]:
+    return np.split(rows, np.cumsum(counts)[:-1]) if counts else []
 
 
 def _token_weights(

@@ -31,10 +31,13 @@ def project(token_vectors: Vectors, projection: Vectors) -> Vectors:
     return unit
 
 
-def encode(token_vectors: Vectors, projection: Vectors) -> bytes:
-    """Token vectors projected, as int8, one row after another."""
-    scaled = np.rint(project(token_vectors, projection) * _SCALE)
-    return bytes(np.clip(scaled, -127, 127).astype(np.int8).tobytes())
+def encode(token_vectors: Sequence[Vectors], projection: Vectors) -> list[bytes]:
+    """Each text's token vectors projected, as int8, one row after another."""
+    # One product for all: a small one each costs more in starting threads than in work.
+    scaled = np.rint(project(np.concatenate(token_vectors), projection) * _SCALE)
+    rows = np.clip(scaled, -127, 127).astype(np.int8)
+    ends = np.cumsum([len(vectors) for vectors in token_vectors])[:-1]
+    return [part.tobytes() for part in np.split(rows, ends)]
 
 
 def max_similarities(query: Vectors, chunks: Sequence[bytes]) -> NDArray[np.float32]:
