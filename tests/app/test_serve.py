@@ -1,6 +1,5 @@
 """The process: what it needs, how it starts, how it stops."""
 
-import logging
 import os
 import signal
 from collections.abc import Iterator
@@ -104,19 +103,6 @@ def test_a_signal_asks_to_stop_and_a_second_one_ends(number: signal.Signals) -> 
     finally:
         for each, handler in handlers.items():
             signal.signal(each, handler)
-
-
-def test_slacks_libraries_never_log_what_people_write() -> None:
-    names = ("slack_bolt", "slack_sdk")
-    levels = {name: logging.getLogger(name).level for name in names}
-    try:
-        serve.configure_logging("DEBUG")
-        assert all(not logging.getLogger(name).isEnabledFor(logging.DEBUG) for name in names)
-        serve.configure_logging("ERROR")
-        assert all(not logging.getLogger(name).isEnabledFor(logging.INFO) for name in names)
-    finally:
-        for name, level in levels.items():
-            logging.getLogger(name).setLevel(level)
 
 
 def test_the_manifest_has_what_the_listeners_need() -> None:

