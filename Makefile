@@ -6,8 +6,9 @@ BIN := $(VENV)/bin
 # The demo has a database of its own, takes no key and needs no network once installed.
 DEMO := env -u DATABASE_URL -u ANTHROPIC_API_KEY -u EMBEDDING_MODEL -u TENANT_ID \
 	FOOTNOTE_HOME=$(CURDIR)/.footnote/demo HF_HUB_OFFLINE=1 $(BIN)/footnote
-# A relevance model is fitted to what one tenant has; an evaluation has its own.
-EVAL := env -u TENANT_ID FOOTNOTE_HOME=$(CURDIR)/.footnote/eval $(BIN)/footnote
+# Each folder of documents is a tenant of its own, so that two evaluations do not mix.
+EVAL := env -u DATABASE_URL TENANT_ID="$(abspath $(DOCS))" FOOTNOTE_HOME=$(CURDIR)/.footnote/eval \
+	$(BIN)/footnote
 
 .PHONY: demo test lint eval
 
@@ -29,7 +30,7 @@ lint: $(VENV)/.installed
 eval: $(VENV)/.installed
 	@test -n "$(DOCS)" -a -n "$(CASES)" || { echo "usage: make eval DOCS=folder CASES=file.jsonl"; exit 2; }
 	$(EVAL) migrate
-	$(EVAL) ingest "$(DOCS)" --source "$(abspath $(DOCS))" --prune
+	$(EVAL) ingest "$(DOCS)" --prune
 	$(EVAL) eval "$(CASES)" $(if $(DUMP),--dump "$(DUMP)")
 
 $(VENV)/.installed: pyproject.toml

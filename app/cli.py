@@ -9,7 +9,8 @@ import click
 
 from app import database, rendering
 from app.config import Settings, load_settings
-from retrieval.errors import FootnoteError
+from retrieval.db import Database
+from retrieval.errors import ConfigError, FootnoteError
 
 # What needs PyTorch is imported in the command that runs it: loading it takes seconds, and
 # nobody should wait for that to read the help.
@@ -31,6 +32,13 @@ class _Commands(click.Group):
 def main(ctx: click.Context) -> None:
     """Answers questions from your own documents, with a footnote behind every claim."""
     ctx.obj = load_settings()
+
+
+def _open(settings: Settings) -> Database:
+    """The database, until the command ends."""
+    opened = database.open_database(settings)
+    click.get_current_context().call_on_close(opened.close)
+    return opened
 
 
 as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")
@@ -69,7 +77,8 @@ def ingest(
 
     settings = settings.model_copy(update={"tenant_id": tenant} if tenant else {})
     files = markdown.find_files(path)
-    opened = database.open_database(settings)
+    click.echo(f"{len(files):,} files in {path}", err=True)
+    opened = _open(settings)
     with rendering.progress_bar("document") as progress:
         summary = indexing.ingest(
             opened,
@@ -93,7 +102,7 @@ def ask(settings: Settings, questions: tuple[str, ...], as_json: bool) -> None:
     from app.answering import ask
     from app.records import Turn
 
-    answerer = parts.build_answerer(settings, database.open_database(settings))
+    answerer = parts.build_answerer(settings, _open(settings))
     for number, question in enumerate(questions):
         asked = ask(answerer, [Turn(speaker="user", text=question)])
         if as_json:
@@ -113,7 +122,7 @@ def chat(settings: Settings) -> None:
     from app.answering import ask
     from app.records import Turn
 
-    answerer = parts.build_answerer(settings, database.open_database(settings))
+    answerer = parts.build_answerer(settings, _open(settings))
     turns: list[Turn] = []
     while question := _read_line():
         turns.append(Turn(speaker="user", text=question))
@@ -139,7 +148,7 @@ def retrieve(settings: Settings, question: str, as_json: bool) -> None:
     from app.records import Turn
     from app.rewrite import rewrite
 
-    retriever = parts.build_retriever(settings, database.open_database(settings))
+    retriever = parts.build_retriever(settings, _open(settings))
     retrieval = retriever.retrieve(rewrite([Turn(speaker="user", text=question)]))
     if as_json:
         click.echo(json.dumps(rendering.build_retrieval(retrieval), ensure_ascii=False))
@@ -155,23 +164,39 @@ def retrieve(settings: Settings, question: str, as_json: bool) -> None:
     type=click.Path(path_type=Path, dir_okay=False, writable=True),
     help="Write what was found for each case, one JSON object a line.",
 )
+@click.option("--answers", is_flag=True, help="Answer each case too, and measure the answers.")
 @click.pass_obj
-def evaluate(settings: Settings, cases: Path, as_json: bool, dump: Path | None) -> None:
+def evaluate(
+    settings: Settings, cases: Path, as_json: bool, dump: Path | None, answers: bool
+) -> None:
     """Measure the search on cases with known answers."""
     from app import evaluating, parts
     from retrieval import evaluation
 
     loaded = evaluation.load_cases(cases)
-    retriever = parts.build_retriever(settings, database.open_database(settings))
+    answerer = parts.build_answerer(settings, _open(settings))
     with rendering.progress_bar("case") as progress:
-        run = evaluating.run(retriever, loaded, name=cases.name, progress=progress)
+        run = evaluating.run(
+            answerer.retriever,
+            loaded,
+            name=cases.name,
+            progress=progress,
+            generator=answerer.generator if answers else None,
+        )
     if dump:
         rows = map(evaluation.build_dump_row, run.results)
-        dump.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
+        _write(dump, "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
     if as_json:
         click.echo(json.dumps({"run_id": run.run_id, "settings": run.settings, "means": run.means}))
     else:
         click.echo(evaluation.build_table(run.means))
+
+
+def _write(path: Path, text: str) -> None:
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be written: {error.strerror}.") from error
 
 
 @main.command()
@@ -190,7 +215,7 @@ def calibrate(settings: Settings, case_files: tuple[Path, ...], out: Path | None
     from retrieval import evaluation
 
     cases = [case for path in case_files for case in evaluation.load_cases(path)]
-    retriever = parts.build_retriever(settings, database.open_database(settings))
+    retriever = parts.build_retriever(settings, _open(settings))
     with rendering.progress_bar("case") as progress:
         calibration = evaluating.calibrate(
             retriever,
@@ -211,7 +236,7 @@ def stats(settings: Settings, days: int, as_json: bool) -> None:
     """What was asked and how it went, as /ragstats shows it."""
     from app import stats as stats_module
 
-    loaded = stats_module.load_stats(database.open_database(settings), days=days)
+    loaded = stats_module.load_stats(_open(settings), days=days)
     click.echo(stats_module.to_json(loaded) if as_json else stats_module.build_text(loaded))
 
 
@@ -233,7 +258,8 @@ def doctor(settings: Settings, as_json: bool) -> None:
 
     findings = doctor.examine(settings)
     if as_json:
-        click.echo(json.dumps([finding.to_json() for finding in findings], ensure_ascii=False))
+        rows = [finding.to_json() for finding in findings]
+        click.echo(json.dumps({"findings": rows}, ensure_ascii=False))
     else:
         click.echo(doctor.build_text(findings))
     if any(finding.level == "error" for finding in findings):

@@ -1,6 +1,7 @@
 """What is missing, stale, conflicting or misconfigured, and what to do about it."""
 
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
@@ -39,7 +40,7 @@ def examine(settings: Settings) -> list[Finding]:
     except ConfigError as error:
         return [*findings, _error(str(error))]
     findings.append(_ok("The database answers, with pgvector and the schema of this version."))
-    with database.transaction() as connection:
+    with closing(database), database.transaction() as connection:
         findings += _examine_policies(connection)
         findings += _examine_index(connection, embedder)
         findings += _examine_documents(connection, database)

@@ -8,11 +8,13 @@ from pathlib import Path
 
 from sqlalchemy import text
 
+from app.generate.generator import Generator
 from app.rewrite import rewrite
 from retrieval import calibration, evaluation
 from retrieval.calibration import Calibration
 from retrieval.db import Database
 from retrieval.evaluation import CaseResult, EvalCase
+from retrieval.records import Retrieval
 from retrieval.retrieve import Retriever
 
 
@@ -29,22 +31,42 @@ class Run:
 Progress = Callable[[int, int], None]  # cases done, of how many
 
 
-def run(retriever: Retriever, cases: Sequence[EvalCase], *, name: str, progress: Progress) -> Run:
-    """Every case through rewriting and search, scored and saved under the name of the set."""
+def run(
+    retriever: Retriever,
+    cases: Sequence[EvalCase],
+    *,
+    name: str,
+    progress: Progress,
+    generator: Generator | None = None,
+) -> Run:
+    """Every case through rewriting and search, scored and saved under the name of the set.
+
+    With a generator each is answered as well. Raises GenerationError as the generator does.
+    """
     settings: Mapping[str, object] = {}
     results = []
     for done, case in enumerate(cases, 1):
         retrieval = retriever.retrieve(rewrite(case.turns))
         settings = retrieval.settings
-        results.append(evaluation.build_result(case, retrieval))
+        answer = _answer(generator, case, retrieval) if generator else None
+        results.append(evaluation.build_result(case, retrieval, answer))
         progress(done, len(cases))
     means = evaluation.means(results)
+    if generator:
+        settings = {**settings, "generator": generator.name}
     return Run(
         run_id=_save(retriever.database, name, settings, results, means),
         settings=settings,
         results=tuple(results),
         means=means,
     )
+
+
+def _answer(generator: Generator, case: EvalCase, retrieval: Retrieval) -> str:
+    """The answer's text; empty where there is none, since why is not what is measured."""
+    if not retrieval.kept:
+        return ""
+    return generator.generate(case.turns, retrieval.query, retrieval.kept).text
 
 
 def calibrate(

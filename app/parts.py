@@ -5,9 +5,9 @@ Importing this loads PyTorch, which takes seconds.
 
 from app.answering import Answerer
 from app.config import Settings
-from app.generate import quoted
 from app.generate.anthropic import Claude
 from app.generate.generator import Generator
+from app.generate.quoted import Quoter
 from retrieval import relevance
 from retrieval.db import Database
 from retrieval.embedding import Embedder
@@ -32,5 +32,8 @@ def build_retriever(settings: Settings, database: Database) -> Retriever:
 
 def build_answerer(settings: Settings, database: Database) -> Answerer:
     """The whole path from a question to its answer: by Claude where a key is set, else quoted."""
-    generator: Generator = quoted if settings.anthropic_api_key is None else Claude(settings)
-    return Answerer(retriever=build_retriever(settings, database), generator=generator)
+    retriever = build_retriever(settings, database)
+    generator: Generator = (
+        Quoter(retriever.embedder) if settings.anthropic_api_key is None else Claude(settings)
+    )
+    return Answerer(retriever=retriever, generator=generator)

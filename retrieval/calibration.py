@@ -9,6 +9,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
 
 from retrieval import metrics
+from retrieval.errors import ConfigError
 from retrieval.evaluation import EvalCase
 from retrieval.metrics import Result
 from retrieval.records import Candidate
@@ -62,7 +63,13 @@ def fit(samples: Sequence[Sample], *, embedder: str, cases: Sequence[str]) -> Ca
     """The model for these cases; needs answerable ones, and those that nothing answers.
 
     The floor lets COVERAGE of the answerable cases through, by the cross-validated relevance.
+    Raises ConfigError when the cases are too few to fit on.
     """
+    found = [sample for sample in samples if any(sample.relevant)]
+    if len(found) < FOLDS or all(all(sample.relevant) for sample in samples):
+        raise ConfigError(
+            f"These cases are too few to fit on: at least {FOLDS} whose answer is found are needed."
+        )
     fold = np.random.default_rng(0).permutation(len(samples)) % FOLDS
     held_out: list[Features] = [np.zeros(0)] * len(samples)
     for each in range(FOLDS):

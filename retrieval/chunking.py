@@ -10,6 +10,7 @@ import re
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 import sentencex
 from markdown_it import MarkdownIt
@@ -226,9 +227,12 @@ def _parts(piece: Piece, limit: int, ruler: _Ruler) -> Iterator[Piece]:
         piece = replace(piece, head=compact, start=piece.start + len(head))
         spans = _spans(piece.start, lines[2:])
     elif piece.kind == "fence" and len(lines) > 2:
-        closing = lines[-1] if lines[-1].strip(" \n") in ("```", "~~~") else ""
+        marks = lines[0].lstrip()
+        mark = marks[: len(marks) - len(marks.lstrip(marks[0]))]
+        ending = lines[-1].strip()
+        closing = lines[-1] if ending.startswith(mark) and not ending.strip(mark[0]) else ""
         start, end = piece.start + len(lines[0]), piece.end - len(closing)
-        piece = replace(piece, head=lines[0], tail=closing or "```\n", start=start, end=end)
+        piece = replace(piece, head=lines[0], tail=closing or f"{mark}\n", start=start, end=end)
         spans = _spans(start, ruler.text[start:end].splitlines(keepends=True))
     elif piece.kind == "list":
         spans = _item_spans(piece, text)
@@ -276,8 +280,9 @@ def _item_spans(piece: Piece, text: str) -> list[tuple[int, int]]:
         for token in _parser.parse(text)
         if token.type == "list_item_open" and token.level == 1 and token.map
     ]
-    ends = [*starts[1:], len(text)]
-    return [(piece.start + a, piece.start + b) for a, b in zip(starts, ends, strict=True)]
+    # A part of a list that was cut before may begin in the middle of an item.
+    cuts = sorted({0, *starts, len(text)})
+    return [(piece.start + a, piece.start + b) for a, b in pairwise(cuts)]
 
 
 def _chunks(

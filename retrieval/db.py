@@ -139,7 +139,10 @@ def _engine(url: str) -> Engine:
         raise ConfigError("DATABASE_URL must name a PostgreSQL database: postgresql://…")
     # Errors are logged, and a value may be somebody's question.
     return create_engine(
-        parsed.set(drivername="postgresql+psycopg"), pool_pre_ping=True, hide_parameters=True
+        parsed.set(drivername="postgresql+psycopg"),
+        pool_pre_ping=True,
+        hide_parameters=True,  # the text of an error must not hold a question
+        connect_args={"connect_timeout": 10},  # seconds
     )
 
 
@@ -150,8 +153,8 @@ def _connect(engine: Engine) -> Iterator[Connection]:
     except OperationalError as error:
         place = engine.url.render_as_string(hide_password=True)
         raise ConfigError(
-            f"The database at {place} cannot be reached. Check that it runs and that "
-            "DATABASE_URL is right."
+            f"The database at {place} cannot be reached, or refuses the login. Check that it "
+            "runs, that it exists, and that DATABASE_URL is right."
         ) from error
     with connection:
         yield connection

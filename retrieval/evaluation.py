@@ -12,6 +12,8 @@ from retrieval.errors import ConfigError
 from retrieval.metrics import Gold, Result
 from retrieval.records import Candidate, Retrieval, Turn
 
+ANSWER_WORDS = 150  # of an answer that are read; what it says after that comes too late
+
 COLUMNS = (
     "recall@5",
     "recall@30",
@@ -20,6 +22,7 @@ COLUMNS = (
     "doc@5",
     "mrr@5",
     "nDCG@5",
+    "quoted",
     "precision",
     "answered",
     "refused",
@@ -45,6 +48,7 @@ class CaseResult:
     candidates: tuple[Result, ...]  # in the order before reranking
     kept: tuple[Result, ...]
     values: Mapping[str, float]  # metric -> value, those that apply
+    answer: str | None = None  # its text, empty where there is none; None when nobody asked for it
 
 
 def load_cases(path: Path) -> list[EvalCase]:
@@ -87,17 +91,19 @@ def _parse_gold(entries: Iterable[Mapping[str, Any]]) -> tuple[Gold, ...]:
     return tuple(Gold(doc=entry["doc"], span=entry.get("span")) for entry in entries)
 
 
-def build_result(case: EvalCase, retrieval: Retrieval) -> CaseResult:
-    """One case scored by what was found for it."""
+def build_result(case: EvalCase, retrieval: Retrieval, answer: str | None = None) -> CaseResult:
+    """One case scored by what was found for it, and by the answer where there is one."""
     fused = sorted(retrieval.candidates, key=lambda candidate: -candidate.rrf_score)
     candidates = tuple(map(_result, fused))
     kept = tuple(map(_result, retrieval.kept))
-    return CaseResult(
-        case=case,
-        candidates=candidates,
-        kept=kept,
-        values=metrics.score(candidates, kept, case.gold_any, case.gold_all),
-    )
+    values = dict(metrics.score(candidates, kept, case.gold_any, case.gold_all))
+    gold = [*case.gold_any, *case.gold_all]
+    if answer is not None and gold:
+        read = " ".join(answer.split()[:ANSWER_WORDS])
+        # What was quoted counts by its words alone, whichever document it is from.
+        said = [Result(doc=doc, text=read) for doc in {each.doc for each in gold}]
+        values["quoted"] = metrics.recall(said, case.gold_any, case.gold_all)
+    return CaseResult(case=case, candidates=candidates, kept=kept, values=values, answer=answer)
 
 
 def _result(candidate: Candidate) -> Result:
@@ -134,8 +140,10 @@ def build_table(means: Mapping[str, Mapping[str, float]]) -> str:
 
 def build_dump_row(result: CaseResult) -> dict[str, Any]:
     """One case's results as another judge reads them."""
+    answer = {} if result.answer is None else {"answer": result.answer}
     return {
         "id": result.case.case_id,
         "candidates": [{"doc": r.doc, "text": r.text} for r in result.candidates],
         "kept": [{"doc": r.doc, "text": r.text} for r in result.kept],
+        **answer,
     }

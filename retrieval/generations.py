@@ -83,7 +83,19 @@ def load(connection: Connection, state: str) -> Generation | None:
 def create(
     connection: Connection, embedder: Embedder, projection: Vectors, tuning: Tuning
 ) -> Generation:
-    """A new generation in the state building; one that was being built before is dropped."""
+    """A new generation in the state building; another that was being built is dropped.
+
+    One that fits comes back instead when somebody else has made it meanwhile: two sources may be
+    indexed for the first time at once, and there is one generation for both.
+    """
+    connection.execute(
+        text("SELECT pg_advisory_xact_lock(hashtext(:key || current_setting(:tenant_id)))"),
+        {"key": "footnote generation ", "tenant_id": "footnote.tenant_id"},
+    )
+    for state in ("active", "building"):
+        made = load(connection, state)
+        if made and not made.difference(embedder, tuning):
+            return made
     drop(connection, "building")
     connection.execute(
         text("""
@@ -107,11 +119,18 @@ def create(
 
 
 def activate(connection: Connection, generation: Generation) -> None:
-    """Let the generation be searched from now on; the one before is dropped."""
-    drop(connection, "active")
+    """Let the generation be searched from now on; the one before is dropped.
+
+    Nothing happens when it is active already: two ingests may have filled it at once.
+    """
+    generation_id = {"generation_id": generation.generation_id}
+    connection.execute(
+        text("DELETE FROM generations WHERE state = 'active' AND generation_id <> :generation_id"),
+        generation_id,
+    )
     connection.execute(
         text("UPDATE generations SET state = 'active' WHERE generation_id = :generation_id"),
-        {"generation_id": generation.generation_id},
+        generation_id,
     )
 
 

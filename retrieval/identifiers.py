@@ -5,7 +5,8 @@ a question meet in at least one of them:
 
 - folded: case aside, as written: `payments_webhook_secret`, `/etc/acme/config.yaml`
 - squashed: without separators and leading zeros, so that PAY-17, `pay 17` and PAY017 are one
-- the last parts of a path, a dotted name or an address, so that `config.yaml` finds its folder
+- the last parts of a path, a dotted name or an address, so that `config.yaml` finds its folder,
+  and the first part of a host or an address, where that names something by itself
 """
 
 import re
@@ -83,6 +84,10 @@ def _forms(run: str) -> Iterator[str]:
         if _is_identifier(rest):
             yield rest
             yield _squash(rest)
+    # A host is asked for by its own name; v2.3.1 is not v2, since a number is never cut.
+    if (own := re.match(r"[^/.@:]+(?=[.@:](?!\d))", folded)) and _is_identifier(own[0]):
+        yield own[0]
+        yield _squash(own[0])
     if re.match(r"v\d", folded):
         yield folded[1:]
 

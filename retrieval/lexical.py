@@ -4,6 +4,7 @@ import re
 import unicodedata
 
 _WORD = re.compile(r"[^\W_]+")
+_VERSION = re.compile(r"\bv(?=\d+\.\d)", re.IGNORECASE)  # v2.3.1 is 2.3.1
 
 
 def build_words(text: str) -> str:
@@ -14,4 +15,4 @@ def build_words(text: str) -> str:
     """
     plain = unicodedata.normalize("NFKD", text)
     plain = "".join(character for character in plain if not unicodedata.combining(character))
-    return " ".join(_WORD.findall(plain)).lower()
+    return " ".join(_WORD.findall(_VERSION.sub("", plain))).lower()

@@ -10,6 +10,7 @@ from sqlalchemy import Connection
 from retrieval import floor, fusion, generations, search
 from retrieval.db import Database
 from retrieval.embedding import EmbeddedQuery, Embedder
+from retrieval.errors import ConfigError
 from retrieval.generations import Generation
 from retrieval.records import Candidate, Query, Retrieval
 from retrieval.relevance import RelevanceModel
@@ -74,12 +75,15 @@ class Retriever:
         )
 
     def measure(self, query: Query) -> tuple[list[Candidate], Measured]:
-        """The candidates in the order of fusion, with the features to fit a model on."""
+        """The candidates in the order of fusion, with the features to fit a model on.
+
+        Raises ConfigError when nothing is indexed, and IndexMismatch as retrieve does.
+        """
         embedded = self.embedder.embed_query(query.text)
         with self.database.transaction() as connection:
             generation = generations.load_active(connection, self.embedder, self.tuning)
             if generation is None:
-                raise ValueError("nothing is indexed")
+                raise ConfigError("Nothing is indexed. Run `footnote ingest` first.")
             candidates = self._find(connection, generation, embedded, Clock())
             return candidates, measure(connection, generation, embedded, candidates)
 

@@ -2,13 +2,20 @@
 
 import os
 from collections.abc import Iterator
+from contextlib import contextmanager
 from itertools import count
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from sqlalchemy import create_engine, make_url, text
 
 from retrieval.db import Database, migrate, start_embedded
 from tests.stand_ins.slack import SlackStandIn
+
+if TYPE_CHECKING:  # what needs PyTorch takes seconds to import, and most tests do without
+    from retrieval.embedding import Embedder
+    from retrieval.retrieve import Retriever
 
 # Before anything that reads them is imported: nothing of the developer's own setup counts here,
 # no model is looked for on a network, and localhost is not reached through a proxy.
@@ -19,7 +26,16 @@ for name in list(os.environ):
 os.environ["HF_HUB_OFFLINE"] = "1"
 
 TEMPLATE = "footnote_template"
+SAMPLE_TEMPLATE = "footnote_sample"
+SAMPLE = Path(__file__).parent / "sample"
 _numbers = count(1)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark whatever loads the model, so that `-m "not model"` is what runs in seconds."""
+    for item in items:
+        if "embedder" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.model)
 
 
 class Server:
@@ -61,9 +77,35 @@ def template(server: Server) -> str:
     return TEMPLATE
 
 
-@pytest.fixture
-def database_url(server: Server, template: str) -> Iterator[str]:
-    """The URL of a migrated, empty database of this test alone."""
+@pytest.fixture(scope="session")
+def embedder() -> "Embedder":
+    """The packaged model, loaded once a run."""
+    from retrieval.embedding import Embedder
+
+    return Embedder()
+
+
+@pytest.fixture(scope="session")
+def sample_template(server: Server, template: str, embedder: "Embedder") -> str:
+    """The name of a database with the sample documents of the tenant acme, never written to."""
+    from retrieval import indexing
+    from retrieval.sources import markdown
+    from retrieval.tuning import DEFAULT
+
+    server.execute(f"CREATE DATABASE {SAMPLE_TEMPLATE} TEMPLATE {template}")
+    database = Database(server.url(SAMPLE_TEMPLATE), tenant_id="acme")
+    docs = SAMPLE / "docs"
+    reads = markdown.read_files(
+        markdown.find_files(docs), folder=docs, base_url="https://wiki.halvermeer.example"
+    )
+    indexing.ingest(database, embedder, reads, source="wiki", tuning=DEFAULT)
+    database.close()
+    return SAMPLE_TEMPLATE
+
+
+@contextmanager
+def copied(server: Server, template: str) -> Iterator[str]:
+    """The URL of a copy of a database, for as long as the block runs."""
     name = f"test_{next(_numbers)}"
     server.execute(f"CREATE DATABASE {name} TEMPLATE {template}")
     yield server.url(name)
@@ -71,12 +113,17 @@ def database_url(server: Server, template: str) -> Iterator[str]:
 
 
 @pytest.fixture
+def database_url(server: Server, template: str) -> Iterator[str]:
+    """The URL of a migrated, empty database of this test alone."""
+    with copied(server, template) as url:
+        yield url
+
+
+@pytest.fixture
 def empty_url(server: Server) -> Iterator[str]:
     """The URL of a database that nobody has migrated."""
-    name = f"test_{next(_numbers)}"
-    server.execute(f"CREATE DATABASE {name}")
-    yield server.url(name)
-    server.execute(f"DROP DATABASE {name} WITH (FORCE)")
+    with copied(server, "template1") as url:
+        yield url
 
 
 @pytest.fixture
@@ -85,6 +132,31 @@ def database(database_url: str) -> Iterator[Database]:
     database = Database(database_url, tenant_id="acme")
     yield database
     database.close()
+
+
+@pytest.fixture
+def indexed_url(server: Server, sample_template: str) -> Iterator[str]:
+    """The URL of a database of this test alone with the sample documents."""
+    with copied(server, sample_template) as url:
+        yield url
+
+
+@pytest.fixture
+def indexed(indexed_url: str) -> Iterator[Database]:
+    """The sample documents of the tenant acme, in a database of this test alone."""
+    database = Database(indexed_url, tenant_id="acme")
+    yield database
+    database.close()
+
+
+@pytest.fixture
+def retriever(indexed: Database, embedder: "Embedder") -> "Retriever":
+    """The search over the sample documents, as it is by default."""
+    from retrieval import relevance
+    from retrieval.retrieve import Retriever
+    from retrieval.tuning import DEFAULT
+
+    return Retriever(database=indexed, embedder=embedder, model=relevance.load(), tuning=DEFAULT)
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from retrieval.records import Candidate, Query
 
 
 class Generator(Protocol):
-    """app.generate.quoted is one as a module, and so is a loaded app.generate.anthropic.Claude."""
+    """A loaded app.generate.quoted.Quoter or app.generate.anthropic.Claude."""
 
     name: str  # as the trace keeps it
 

@@ -2,40 +2,50 @@
 
 import math
 import re
+from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from textwrap import dedent
 
+import numpy as np
+
 from app import citations, cleaning
 from app.records import Answer, Turn
 from retrieval import identifiers
+from retrieval.embedding import EmbeddedQuery, Embedder, Vectors
 from retrieval.lexical import build_words
 from retrieval.records import Candidate, Query
+from retrieval.sources.markdown import plain_text
 from retrieval.statements import Statement, parse
-
-name = "quoted"  # of this generator, as the trace keeps it
 
 OPENING = "From the documents (no model is configured, so this is quoted):"
 UNSURE = f"I'm not sure that this answers it. {OPENING}"
 
-MAX_WORDS = 140  # of quotations in one answer
-PARAGRAPH_WORDS = 60  # up to here a paragraph is quoted whole; chosen, not measured
-LIST_WORDS = 60  # up to here a list is quoted whole, steps up to MAX_WORDS; chosen, not measured
+MAX_WORDS = 130  # of quotations in one answer; with the opening, under 150
+PAGES = 2  # that are quoted; a third added nothing on handbook dev
+PARAGRAPH_WORDS = 40  # up to here a paragraph is quoted whole; 25 to 60 do alike
+LIST_WORDS = 40  # up to here a list is quoted whole, steps and code up to MAX_WORDS; likewise
 
-# Tried on handbook dev, with the five best sections by BM25, which hold 0.71 of the answers: of
-# these, 0.66 were quoted with ABOVE = 0.4 and NEAR = 0, and 0.73 with these. One case is 0.006.
+READ = 5_000  # characters of the pages that the model reads, some 1,300 tokens; 8,000 do no better
+WINDOW = 600  # … of them at a time, since the model cuts at 256 tokens
+HEAD = 150  # … of title and headings
+
+# Tried on handbook dev: words alone gave 0.547 of the answers, these 0.617; SHARE = 0.5 gives 0.633,
+# but quotes what nobody asked for. On 140 cases of it drawn by lot, LEXICAL from 0.2 to 0.5 and
+# BEHIND up to 0.08 made no difference of more than 0.015, which is two cases.
+LEXICAL = 0.3  # what all words of the question count, in cosine
+BEHIND = 0.05  # … and what it costs to be on a page at 1/e of the best one's odds
+SHARE = 0.7  # least score of a quotation, in that of the best
 ABOVE = 0.8  # what a word above a statement counts, its own counting 1
 NEAR = 0.5  # … and one in the statements round it
 REACH = 3  # statements to either side that are round it
 NAME = 0.5  # what an identifier adds, in rarest words
-RANK = 0.9  # what a statement of the next section counts against the same in this one
-SHARE = 0.5  # least score of a quotation, in that of the best
 K1, B = 1.2, 0.3  # BM25; statements differ in length for better reasons than documents do
-# Least share of the question, by rarity, that the best quotation speaks of. On the same cases 24%
-# of the answers that were quoted fall below it, and 48% of the rest.
-SURE = 0.3
+# Least score of the best quotation. On the same cases 13% of the answers that were right fall below
+# it, and 40% of the rest; the page's relevance alone tells as much.
+SURE = 0.5
 
 # Words that a question has for being one. Rare in documents, they would weigh most.
 _FILLER = (
@@ -76,19 +86,31 @@ class _Quote:
     score: float
 
 
-def generate(turns: Sequence[Turn], query: Query, kept: Sequence[Candidate]) -> Answer:
-    """The statements of the kept sections that answer best, those of a section in its order.
+class Quoter:
+    """Quotes by what a loaded model finds near the question; safe to use from several threads."""
 
-    Sections come by their best quotation. Quotations are whole and as written (but for [n]
-    in prose, which becomes (n): it would be taken for a marker), MAX_WORDS together unless
-    the best one alone has more. Nothing kept, or nothing but headings: UNSUPPORTED.
-    """
-    pages = [_read(candidate) for candidate in kept]
-    evidence = _Evidence(query, pages)
-    chosen = _choose(pages, evidence)
-    if not chosen:
-        return Answer(text="", abstained_because="UNSUPPORTED")
-    text = OPENING if evidence.share(chosen[0]) >= SURE else UNSURE
+    name = "quoted"  # as the trace keeps it
+
+    def __init__(self, embedder: Embedder) -> None:
+        self._embedder = embedder
+
+    def generate(self, turns: Sequence[Turn], query: Query, kept: Sequence[Candidate]) -> Answer:
+        """The statements of the kept sections that answer best, those of a section in its order.
+
+        Sections come by their best quotation. Quotations are whole and as written (but for [n]
+        in prose, which becomes (n): it would be taken for a marker), MAX_WORDS together unless
+        the best one alone has more. Nothing kept, or nothing but headings: UNSUPPORTED.
+        """
+        pages = [_read(candidate) for candidate in kept]
+        evidence = _Evidence(self._embedder, query, pages)
+        chosen = _choose(pages, evidence)
+        if not chosen:
+            return Answer(text="", abstained_because="UNSUPPORTED")
+        return _write(pages, chosen, OPENING if chosen[0].score >= SURE else UNSURE)
+
+
+def _write(pages: Sequence[_Page], chosen: Sequence[_Quote], text: str) -> Answer:
+    """The quotations under an opening, each page with a marker of its own."""
     marks, cited = [], []
     for marker, rank in enumerate(dict.fromkeys(quote.rank for quote in chosen), 1):
         page = pages[rank]
@@ -122,14 +144,83 @@ def _read(candidate: Candidate) -> _Page:
 # Which statements
 
 
-class _Evidence:
-    """How well statements match the question: BM25 over the statements of all kept sections.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Window:
+    """Statements of one page that the model reads together, under title and headings."""
 
-    Source of the formula: Robertson and Zaragoza, 2009. A word of the question that stands
-    not in a statement but above it (title, headings, a table's head) or near it counts less.
+    rank: int
+    text: str
+    spans: tuple[tuple[int, int, int], ...]  # index of a statement, where it is in text, half-open
+
+
+def _windows(pages: Sequence[_Page]) -> Iterator[_Window]:
+    """The pages' statements in order, until READ characters are reached."""
+    left = READ
+    for rank, page in enumerate(pages):
+        section = page.candidate.section
+        head = text = " > ".join([section.title, *section.heading_path])[:HEAD]
+        spans: list[tuple[int, int, int]] = []
+        for index, statement in enumerate(page.statements):
+            plain = plain_text(statement.text)
+            if spans and len(text) + len(plain) > WINDOW:
+                yield _Window(rank=rank, text=text, spans=tuple(spans))
+                left -= len(text)
+                text, spans = head, []
+            if left <= 0:
+                return
+            spans.append((index, len(text) + 1, len(text) + 1 + len(plain)))
+            text += "\n" + plain
+        if spans:
+            yield _Window(rank=rank, text=text, spans=tuple(spans))
+            left -= len(text)
+
+
+def _measure(
+    embedder: Embedder, query: Query, pages: Sequence[_Page], weights: Mapping[str, float]
+) -> Mapping[tuple[int, int], float]:
+    """How near statements are to the question, by rank of page and index; of those read.
+
+    The mean over the question's tokens, by the weights of their words, of the best cosine among
+    the statement's; each token as it is meant where it stands: under its headings, between its
+    neighbours.
+
+    Source: Khattab and Zaharia, ColBERT, SIGIR 2020 (MaxSim).
+    """
+    question = embedder.embed_query(query.text)
+    shares = _token_shares(question, weights)
+    windows = list(_windows(pages))
+    embeddings = embedder.embed_documents([window.text for window in windows])
+    near = {}
+    for window, embedding in zip(windows, embeddings, strict=True):
+        similarities = embedding.token_vectors @ question.embedding.token_vectors.T
+        starts = embedder.token_starts(window.text)[: len(similarities)]
+        for index, start, end in window.spans:
+            own = similarities[bisect_left(starts, start) : bisect_left(starts, end)]
+            if own.size:
+                near[window.rank, index] = float(own.max(axis=0) @ shares)
+    return near
+
+
+def _token_shares(question: EmbeddedQuery, weights: Mapping[str, float]) -> Vectors:
+    """What each token of the question counts, by the word that it is in; adds up to 1."""
+    by_place = [0.0] * len(question.text)
+    for match in re.finditer(r"[^\W_]+", question.text):
+        weight = max((weights.get(word, 0.0) for word in _words(match.group())), default=0.0)
+        by_place[slice(*match.span())] = [weight] * len(match.group())
+    shares = np.array([by_place[start] for start, _ in question.token_spans], dtype=np.float32)
+    # A question of marks alone has no words.
+    return shares / shares.sum() if shares.any() else np.full_like(shares, 1 / max(len(shares), 1))
+
+
+class _Evidence:
+    """How well statements match the question: by meaning, by words, by their page.
+
+    The words count by BM25 over the statements of all kept sections (Robertson and Zaragoza,
+    2009). One that stands not in a statement but above it (title, headings, a table's head) or
+    near it counts less.
     """
 
-    def __init__(self, query: Query, pages: Sequence[_Page]) -> None:
+    def __init__(self, embedder: Embedder, query: Query, pages: Sequence[_Page]) -> None:
         words = _words(query.text)
         self._pages = pages
         self._words = [[_words(each.text) for each in page.statements] for page in pages]
@@ -146,28 +237,32 @@ class _Evidence:
             for word in sorted((words - _words(_FILLER)) or words)
         }
         self._mean_length = sum(counts.values()) / max(total, 1)
+        self._near = _measure(embedder, query, pages, self._weights)
 
     def score(self, rank: int, index: int) -> float:
-        """0 for a statement without any word of the question, whatever stands round it."""
+        """About 0.2 to 1 for what was read, 0 for what was not."""
+        near = self._near.get((rank, index))
+        if near is None:
+            return 0.0
+        behind = _log_odds(self._pages[0]) - _log_odds(self._pages[rank])
+        return near + LEXICAL * self._lexical(rank, index) - BEHIND * behind
+
+    def _lexical(self, rank: int, index: int) -> float:
+        """The share of the question that a statement has in its words, and somewhat more.
+
+        0 for a statement without any word of the question, whatever stands round it.
+        """
         own = self._words[rank][index]
-        norm = 1 - B + B * len(own) / self._mean_length
-        full = (1 + K1) / (1 + K1 * norm)
         if not own & self._weights.keys():
             return 0.0
+        norm = 1 - B + B * len(own) / self._mean_length
+        full = (1 + K1) / (1 + K1 * norm)
         score = sum(
             weight * (full if word in own else self._around(rank, index, word))
             for word, weight in self._weights.items()
         )
-        rarest = max(self._weights.values(), default=0.0)
-        return (score + NAME * rarest * self._names[rank][index]) * float(RANK**rank)
-
-    def share(self, quote: _Quote) -> float:
-        """How much of the question, by the rarity of its words, a quotation speaks of."""
-        said = frozenset[str]().union(
-            *(self._words[quote.rank][i] | self._above[quote.rank][i] for i in quote.indexes)
-        )
-        total = sum(self._weights.values())
-        return sum(w for word, w in self._weights.items() if word in said) / total if total else 0
+        rarest = max(self._weights.values())
+        return (score + NAME * rarest * self._names[rank][index]) / sum(self._weights.values())
 
     def _around(self, rank: int, index: int, word: str) -> float:
         if word in self._above[rank][index]:
@@ -176,6 +271,11 @@ class _Evidence:
             return 0.0  # The row below says nothing of this one.
         near = self._words[rank][max(index - REACH, 0) : index + REACH + 1]
         return NEAR if any(word in words for words in near) else 0.0
+
+
+def _log_odds(page: _Page) -> float:
+    relevance = page.candidate.relevance
+    return math.log(relevance / (1 - relevance)) if relevance else 0.0
 
 
 def _context(page: _Page, statement: Statement) -> str:
@@ -192,6 +292,7 @@ def _words(text: str) -> frozenset[str]:
 def _choose(pages: Sequence[_Page], evidence: _Evidence) -> list[_Quote]:
     """The best quotations, best first, as long as there is room and none says the same again."""
     quotes = sorted(_quotes(pages, evidence), key=lambda quote: quote.score, reverse=True)
+    quotes = [each for each in quotes if pages[each.rank].size(each.indexes) <= MAX_WORDS] or quotes
     chosen: list[_Quote] = []
     seen: set[tuple[int, int]] = set()
     said: set[str] = set()
@@ -203,7 +304,8 @@ def _choose(pages: Sequence[_Page], evidence: _Evidence) -> list[_Quote]:
         size = page.size(new)
         if quote.score < SHARE * quotes[0].score:
             break
-        if texts <= said or (chosen and size > left):
+        ranks = {quote.rank, *(each.rank for each in chosen)}
+        if texts <= said or (chosen and (size > left or len(ranks) > PAGES)):
             continue
         chosen.append(quote)
         seen.update((quote.rank, index) for index in new)
@@ -217,8 +319,10 @@ def _quotes(pages: Sequence[_Page], evidence: _Evidence) -> Iterator[_Quote]:
     for rank, page in enumerate(pages):
         for index, statement in enumerate(page.statements):
             if statement.kind not in ("heading", "head", "markup"):
-                indexes = tuple(_with_surroundings(page, index))
-                yield _Quote(rank=rank, indexes=indexes, score=evidence.score(rank, index))
+                score = evidence.score(rank, index)
+                if score > 0:
+                    indexes = tuple(_with_surroundings(page, index))
+                    yield _Quote(rank=rank, indexes=indexes, score=score)
 
 
 def _with_surroundings(page: _Page, index: int) -> list[int]:
@@ -237,7 +341,7 @@ def _with_surroundings(page: _Page, index: int) -> list[int]:
         indexes = [index]
     if page.leads(indexes[-1]):
         following = page.groups[page.statements[indexes[-1] + 1].group]
-        indexes += following if page.size(following) <= MAX_WORDS else following[:1]
+        indexes += following if page.size(following) <= _limit(page, following) else following[:1]
     if first and first == group[0] and page.leads(first - 1):
         indexes.insert(0, first - 1)
     return indexes
@@ -251,10 +355,15 @@ def _sentences(page: _Page, first: int, group: range) -> list[int]:
     return indexes
 
 
+def _limit(page: _Page, group: range) -> int:
+    """Up to how many words a block is quoted whole: what counts steps or is code, further."""
+    first = page.statements[group[0]]
+    return MAX_WORDS if first.kind == "code" or first.text[:1].isdigit() else LIST_WORDS
+
+
 def _items(page: _Page, index: int, group: range) -> list[int]:
     """The whole list where it is short or counts steps, else the item with all that is in it."""
-    is_steps = page.statements[group[0]].text[:1].isdigit()
-    if page.size(group) <= (MAX_WORDS if is_steps else LIST_WORDS):
+    if page.size(group) <= _limit(page, group):
         return list(group)
 
     def opens(at: int, depth: int) -> bool:
@@ -281,10 +390,16 @@ def _passages(page: _Page, indexes: Sequence[int]) -> Iterator[str]:
         end = page.statements[index].span[1]
         if before is None:
             passage = _indented(page, index)
+        elif passage[:1].isspace() and not _indented(page, index)[:1].isspace():
+            # Together they would not be dedented, and so be shown as code.
+            yield dedent(passage)
+            passage = _indented(page, index)
         elif index == before + 1 and (_same_block(page, before, index) or page.leads(before)):
             passage += page.candidate.section.text[page.statements[before].span[1] : end]
         elif _same_block(page, before, index) and _can_be_apart(page.statements[index]):
             passage += "\n" + _indented(page, index)
+        elif _introduces(page, before, index):
+            passage += "\n\n" + _indented(page, index)
         else:
             yield dedent(passage)
             passage = _indented(page, index)
@@ -299,6 +414,13 @@ def _can_be_apart(statement: Statement) -> bool:
     Steps would be numbered anew when shown: 4. and 6. as 4. and 5.
     """
     return statement.kind == "row" or (statement.kind == "item" and not statement.text[0].isdigit())
+
+
+def _introduces(page: _Page, before: int, index: int) -> bool:
+    """Whether a lead-in stands before the list of an item that is not nested."""
+    following = page.statements[before + 1].group if page.leads(before) else None
+    statement = page.statements[index]
+    return statement.group == following and statement.depth == 1
 
 
 def _same_block(page: _Page, one: int, other: int) -> bool:

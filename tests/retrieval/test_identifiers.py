@@ -1,0 +1,119 @@
+"""What names one thing is found however it is typed, and nothing else is."""
+
+import pytest
+
+from retrieval.identifiers import extract, extract_from_path, extract_from_question
+
+
+def meet(text: str, question: str) -> bool:
+    return bool(extract(text) & extract_from_question(question))
+
+
+def finds_path(path: str, question: str) -> bool:
+    return bool(extract_from_path(path) & extract_from_question(question))
+
+
+@pytest.mark.parametrize(
+    ("text", "question"),
+    [
+        ("`RETRY_MAX_COUNT=5`", "what is RETRY_MAX_COUNT"),  # P54
+        ("`RETRY_MAX_COUNT=5`", "retry_max_count?"),
+        ("`RETRY_MAX_COUNT=5`", "what's the retry max count"),
+        ("Edit /etc/acme/config.yaml, key billing.timeout_ms", "where is config.yaml"),  # P55
+        ("Edit /etc/acme/config.yaml, key billing.timeout_ms", "timeout_ms default"),
+        ("Edit /etc/acme/config.yaml, key billing.timeout_ms", "billing.timeout_ms"),
+        ("Edit /etc/acme/config.yaml.", "/etc/acme/config.yaml"),
+        ("Release v2.3.1", "what changed in 2.3.1"),  # P56
+        ("Release 2.3.1", "what changed in v2.3.1?"),
+        ("PAY-17: refund stuck", "PAY 17"),  # P57
+        ("PAY-17: refund stuck", "pay17"),
+        ("PAY-17: refund stuck", "PAY-17?"),
+        ("PAY-17: refund stuck", "(PAY-017)"),
+        ("`E-1042`", "error E1042"),
+        ("ERR_2041", "what does err 2041 mean?"),
+        ("IT help desk", "who is on IT"),  # P60
+        ("<maxConnections>50</maxConnections>", "maxConnections default"),  # P62
+        ("<maxConnections>50</maxConnections>", "max connections default"),
+        ("The limit is $1,500.00", "limit of $1500"),
+        ("effective 2026-03-31", "effective date 2026-03-31"),
+        ("KubePodCrashLooping", "kubepodcrashlooping fired"),
+        ("KubePodCrashLooping", "kube pod crash looping, what now"),
+        ("the alert kube-pod-crash-looping", "KubePodCrashLooping"),
+        ("run with --dry-run first", "what does --dry-run do"),
+        ("run with --dry-run first", "dry run"),
+        ("kube-apiserver is down", "kube-apiserver"),
+        ("on pg-waybill-a.prod.example", "pg-waybill-a"),
+        ("write to payroll-help@corp.example", "payroll-help@corp.example"),
+        ("see https://wiki.example/runbooks/rb-07", "rb-07"),
+        ("SHA-256", "sha256"),
+        ("getUserById()", "get user by id"),
+        ("arn:aws:s3:::acme-backups", "acme-backups"),
+    ],
+)
+def test_p54_to_p62_they_meet(text: str, question: str) -> None:
+    assert meet(text, question)
+
+
+@pytest.mark.parametrize(
+    ("text", "question"),
+    [
+        ("`MAX_RETRY_COUNT=9`", "what is RETRY_MAX_COUNT"),  # P54
+        ("Release 2.3.2", "what changed in 2.3.1"),  # P56
+        ("Release 2.31", "what changed in 2.3.1"),
+        ("Release 23.1", "what changed in 2.3.1"),
+        ("Release 1.2.3.1", "what changed in 2.3.1"),
+        ("Release v1.8", "v1.9"),
+        ("PAY-17", "PAY-170"),
+        ("PAY-17", "PAY-1"),
+        ("PAY-17", "DAY-17"),
+        ("E-1042", "E-1043"),
+        ("IT help desk", "who is on it"),  # P60
+        ("The US office", "tell us about the office"),
+        ("effective 2026-03-31", "effective 2026-03-13"),
+        ("limit 1,500", "limit 15,00"),
+    ],
+)
+def test_p56_twins_do_not_meet(text: str, question: str) -> None:
+    assert not meet(text, question)
+
+
+def test_prose_has_no_identifiers() -> None:
+    assert extract("Please ask the help desk; they are open from Monday on.") == frozenset()
+    assert extract("") == extract_from_question("") == frozenset()
+
+
+def test_a_page_number_or_a_small_count_is_no_identifier() -> None:
+    assert extract("There are 12 of 5.") == frozenset()
+
+
+@pytest.mark.parametrize(
+    ("path", "question"),
+    [
+        ("adr/0047-use-karpenter.md", "ADR 47"),
+        ("adr/0047-use-karpenter.md", "adr-0047"),
+        ("docs/decisions/0019-kafka-for-tracking-events.md", "what did ADR 19 decide"),
+        ("docs/decisions/0019-kafka-for-tracking-events.md", "decision 19"),
+        ("rfcs/012-plans.md", "RFC 12"),
+        ("runbooks/LabelPrintQueueStalled.md", "label print queue stalled"),
+        ("runbooks/LabelPrintQueueStalled.md", "LabelPrintQueueStalled fires"),
+        ("runbooks/rb-07-waybill-postgres-failover.md", "rb-07-waybill-postgres-failover.md"),
+    ],
+)
+def test_a_path_names_its_page(path: str, question: str) -> None:
+    assert finds_path(path, question)
+
+
+def test_a_number_names_only_records() -> None:
+    assert not finds_path("adr/0047-use-karpenter.md", "ADR 48")
+    assert not finds_path("meetings/0047-weekly.md", "ADR 47")
+    assert not finds_path("rfcs/012-plans.md", "ADR 12")
+
+
+def test_long_runs_are_data_not_names() -> None:
+    assert extract("a1" * 101) == frozenset()
+    assert max(map(len, extract_from_question("a1" * 500)), default=0) <= 200
+
+
+def test_a_long_page_takes_linear_time() -> None:
+    text = "a.b/c_d-e " * 20_000 + "." * 100_000 + "_" * 100_000 + "@" * 100_000
+    assert "c_d-e" in {form for form in extract(text)}

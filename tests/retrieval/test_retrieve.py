@@ -1,0 +1,107 @@
+"""The whole search, over the sample documents."""
+
+from dataclasses import replace
+
+import pytest
+
+from retrieval.db import Database
+from retrieval.embedding import Embedder
+from retrieval.errors import ConfigError, IndexMismatch
+from retrieval.retrieve import Clock, Retriever
+from retrieval.tuning import DEFAULT
+from tests.retrieval.pages import ask, build_retriever
+
+QUESTION = ask("what does err 2041 mean?")
+
+
+def test_every_stage_tells_its_time_and_settings(retriever: Retriever) -> None:
+    found = retriever.retrieve(QUESTION)
+    stages = ["embed", "dense", "lexical", "identifier", "fuse", "rerank"]
+    assert list(found.stage_ms) == stages
+    assert all(ms >= 0 for ms in found.stage_ms.values())
+    assert found.settings["embedder"] == "all-MiniLM-L6-v2"
+    assert found.settings["chunker"] == "1/900/180/128"
+    assert found.settings["rrf_k"] == 60
+    assert found.settings["floor"] == retriever.model.floor
+    assert found.settings["relevance_fitted_on"] == retriever.model.fitted_on
+    assert isinstance(found.settings["generation_id"], int)
+
+
+def test_candidates_come_best_first_with_all_their_evidence(retriever: Retriever) -> None:
+    found = retriever.retrieve(QUESTION)
+    relevance = [candidate.relevance or 0 for candidate in found.candidates]
+    assert relevance == sorted(relevance, reverse=True)
+    assert len({candidate.section.section_id for candidate in found.candidates}) == len(relevance)
+    by_path = {candidate.section.path: candidate for candidate in found.candidates[:3]}
+    best = by_path["reference/error-codes.md"]
+    legs = {hit.leg: hit.rank for hit in best.hits}
+    assert set(legs) == {"dense", "lexical", "identifier"}
+    assert best.rrf_score == pytest.approx(sum(1 / (60 + rank) for rank in legs.values()))
+    assert best.chunk_ids and best.section.url.startswith("https://wiki.halvermeer.example/")
+
+
+def test_at_most_five_are_kept_and_all_of_them_above_the_floor(retriever: Retriever) -> None:
+    found = retriever.retrieve(QUESTION)
+    assert 1 <= len(found.kept) <= 5
+    assert found.kept == found.candidates[: len(found.kept)]
+    assert all((each.relevance or 0) >= retriever.model.floor for each in found.kept)
+
+
+def test_nothing_above_the_floor_is_a_valid_result(retriever: Retriever) -> None:
+    strict = replace(retriever, model=replace(retriever.model, floor=1.0))
+    found = strict.retrieve(QUESTION)
+    assert found.kept == () and found.candidates
+
+
+def test_no_more_candidates_are_reranked_than_asked(retriever: Retriever) -> None:
+    few = replace(retriever, tuning=replace(DEFAULT, candidates=7, keep=2))
+    found = few.retrieve(QUESTION)
+    assert (len(found.candidates), len(found.kept)) == (7, 2)
+
+
+def test_an_index_without_documents_finds_nothing(database: Database, embedder: Embedder) -> None:
+    found = build_retriever(database, embedder).retrieve(QUESTION)
+    assert (found.candidates, found.kept, dict(found.settings)) == ((), (), {})
+    assert list(found.stage_ms) == ["embed"]
+
+
+def test_another_chunker_is_told_not_searched(retriever: Retriever) -> None:
+    other = replace(retriever, tuning=replace(DEFAULT, section_tokens=500))
+    with pytest.raises(IndexMismatch, match=r"1/900/180/128 is now 1/500/180/128\. Run"):
+        other.retrieve(QUESTION)
+
+
+def test_other_tenants_documents_are_not_found(indexed_url: str, retriever: Retriever) -> None:
+    other = Database(indexed_url, tenant_id="other")
+    assert replace(retriever, database=other).retrieve(QUESTION).candidates == ()
+    other.close()
+
+
+def test_the_same_question_gives_the_same_result(retriever: Retriever) -> None:
+    once, again = (retriever.retrieve(QUESTION) for _ in range(2))
+    assert once.candidates == again.candidates
+
+
+def test_measured_candidates_are_those_of_a_search_in_the_order_of_fusion(
+    retriever: Retriever,
+) -> None:
+    candidates, measured = retriever.measure(QUESTION)
+    found = retriever.retrieve(QUESTION).candidates
+    assert {each.section.section_id for each in candidates} == {
+        each.section.section_id for each in found
+    }
+    scores = [candidate.rrf_score for candidate in candidates]
+    assert scores == sorted(scores, reverse=True)
+    assert measured.features.shape == (len(candidates), 8)
+
+
+def test_measuring_without_an_index_is_an_error(database: Database, embedder: Embedder) -> None:
+    with pytest.raises(ConfigError, match="Nothing is indexed"):
+        build_retriever(database, embedder).measure(QUESTION)
+
+
+def test_a_stage_that_fails_is_timed_too() -> None:
+    clock = Clock()
+    with pytest.raises(ZeroDivisionError), clock.stage("rerank"):
+        _ = 1 / 0
+    assert list(clock.stage_ms) == ["rerank"]

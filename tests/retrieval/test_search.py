@@ -1,0 +1,349 @@
+"""Each leg alone, on a few pages that are made to be confused with each other."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from pgvector import HalfVector
+from sqlalchemy import Connection, text
+
+from retrieval import generations, search
+from retrieval.db import Database
+from retrieval.embedding import Embedder, Vectors
+from retrieval.generations import Generation
+from retrieval.records import Hit
+from retrieval.tuning import DEFAULT, Tuning
+from tests.conftest import Server, copied
+from tests.retrieval.pages import ask, build_retriever, ingest, page
+
+PAGES = {
+    "retry-max.md": "# Worker\n\nSet `RETRY_MAX_COUNT=5` before the start.\n",
+    "max-retry.md": "# Sender\n\nSet `MAX_RETRY_COUNT=9` before the start.\n",
+    "config.md": "# Billing\n\nEdit /etc/acme/config.yaml, key billing.timeout_ms, default 30.\n",
+    "v2.3.1.md": "# Release v2.3.1\n\nFixed: sums were rounded twice.\n",
+    "2.3.2.md": "# Release 2.3.2\n\nFixed: dates were a day late.\n",
+    "pay.md": "# Refunds\n\nPAY-17: refund stuck. Ask the bank.\n",
+    "codes.md": "# Codes\n\n`E-1042`: the printer is out of paper.\n",
+    "laptop.md": "# Hardware\n\nTo swap a laptop, open a ticket.\n",
+    "it.md": "# People\n\nIT help desk hours: 8 to 18.\n",
+    "pool.md": "# Pool\n\n```xml\nset <maxConnections>50</maxConnections>\n```\n",
+    "limit.md": "# Cards\n\nThe limit is $1,500.00, R&D included, effective 2026-03-31.\n",
+    "quota.md": "# Messages\n\n`ERR_QUOTA_77` is shown when the disk is full.\n",
+    **{
+        f"quotas-{n}.md": f"# Quota {n}\n\nWhen the quota of team {n} is used up, an error says"
+        f" that the quota is used up; ask for a higher quota, number 7{n}.\n"
+        for n in range(10)
+    },
+}
+
+
+@pytest.fixture(scope="module")
+def corpus(server: Server, template: str, embedder: Embedder) -> Iterator[Database]:
+    """The pages above, indexed; no test writes to them."""
+    with copied(server, template) as url:
+        database = Database(url, tenant_id="acme")
+        ingest(database, embedder, *(page(path, body) for path, body in PAGES.items()))
+        yield database
+        database.close()
+
+
+@pytest.fixture
+def connection(corpus: Database) -> Iterator[Connection]:
+    with corpus.transaction() as connection:
+        yield connection
+
+
+@pytest.fixture
+def generation(connection: Connection) -> Generation:
+    generation = generations.load(connection, "active")
+    assert generation is not None
+    return generation
+
+
+def find_paths(connection: Connection, hits: list[Hit]) -> list[str]:
+    sections = search.load_sections(connection, [hit.section_id for hit in hits])
+    return [sections[hit.section_id].path for hit in hits]
+
+
+def find(
+    connection: Connection, generation: Generation, question: str, leg: str = "lexical"
+) -> list[str]:
+    search_leg = {"lexical": search.lexical, "identifier": search.identifier}[leg]
+    return find_paths(connection, search_leg(connection, question, generation, DEFAULT))
+
+
+@pytest.mark.parametrize(
+    ("question", "path"),
+    [
+        ("what is RETRY_MAX_COUNT", "retry-max.md"),  # P54
+        ("what is retry max count", "retry-max.md"),
+        ("max_retry_count?", "max-retry.md"),
+        ("where is config.yaml", "config.md"),  # P55
+        ("timeout_ms default", "config.md"),
+        ("billing.timeout_ms", "config.md"),
+        ("what changed in 2.3.1", "v2.3.1.md"),  # P56
+        ("what changed in v2.3.2", "2.3.2.md"),
+        ("PAY 17", "pay.md"),  # P57
+        ("pay17", "pay.md"),
+        ("PAY-17?", "pay.md"),
+        ("error E1042", "codes.md"),
+        ("maxConnections default", "pool.md"),  # P62
+        ("limit of $1500", "limit.md"),
+        ("effective date 2026-03-31", "limit.md"),
+        ("err quota 77", "quota.md"),  # P70
+    ],
+)
+def test_p54_to_p62_an_identifier_is_found_however_it_is_typed(
+    connection: Connection, generation: Generation, question: str, path: str
+) -> None:
+    first, *_ = find(connection, generation, question, "identifier")
+    assert first == path
+
+
+@pytest.mark.parametrize(
+    ("question", "twin"),
+    [("what changed in 2.3.1", "2.3.2.md"), ("2.3.2", "v2.3.1.md"), ("E1043", "codes.md")],
+)
+def test_p56_a_twin_is_not_found(
+    connection: Connection, generation: Generation, question: str, twin: str
+) -> None:
+    assert twin not in find(connection, generation, question, "identifier")
+
+
+def test_p60_it_as_a_word_does_not_find_the_it_department(
+    connection: Connection, generation: Generation
+) -> None:
+    assert find(connection, generation, "who is on IT", "identifier") == ["it.md"]
+    assert find(connection, generation, "who is on it", "identifier") == []
+
+
+def test_p59_any_word_may_match(connection: Connection, generation: Generation) -> None:
+    found = find(connection, generation, "how do I request a laptop replacement form")
+    assert found[0] == "laptop.md"
+
+
+def test_words_are_found_by_their_stem_and_without_accents(
+    connection: Connection, generation: Generation
+) -> None:
+    assert find(connection, generation, "swapping lâptops")[0] == "laptop.md"
+
+
+def test_a_rare_word_weighs_more_than_a_common_one(
+    connection: Connection, generation: Generation
+) -> None:
+    # Ten pages have "quota" several times each, one has "disk" once.
+    assert find(connection, generation, "quota disk")[0] == "quota.md"
+
+
+@pytest.mark.parametrize(
+    "question",
+    ["what can I do about this", "", "   ", "???", "foo & | !( bar", "'; --", "%"],
+)
+def test_p60_p65_no_question_raises(corpus: Database, embedder: Embedder, question: str) -> None:
+    with corpus.transaction() as connection:
+        generation = generations.load_active(connection, embedder, DEFAULT)
+        assert generation is not None
+        assert find(connection, generation, question) == []
+        assert find(connection, generation, question, "identifier") == []
+    found = build_retriever(corpus, embedder).retrieve(ask(question))
+    assert len(found.candidates) == len(PAGES)  # all found by the dense leg alone
+    assert all(0 < (candidate.relevance or 0) < 1 for candidate in found.candidates)
+
+
+@pytest.mark.parametrize(
+    ("question", "path"),
+    [
+        ("what is RETRY_MAX_COUNT", "retry-max.md"),
+        ("what changed in 2.3.1", "v2.3.1.md"),
+        ("PAY 17", "pay.md"),
+        ("who is on IT", "it.md"),
+        ("how do I request a laptop replacement form", "laptop.md"),
+        ("maxConnections default", "pool.md"),
+        ("ERR_QUOTA_77", "quota.md"),
+    ],
+)
+def test_p70_the_whole_search_puts_the_literal_first(
+    corpus: Database, embedder: Embedder, question: str, path: str
+) -> None:
+    first, *_ = build_retriever(corpus, embedder).retrieve(ask(question)).candidates
+    assert first.section.path == path
+
+
+def test_hits_are_ranked_from_one_and_no_deeper_than_asked(
+    connection: Connection, generation: Generation, embedder: Embedder
+) -> None:
+    tuning = replace(DEFAULT, depth=3)
+    vector = embedder.embed_query("the quota is used up").embedding.vector
+    for hits in (
+        search.dense(connection, vector, generation, tuning),
+        search.lexical(connection, "quota used up", generation, tuning),
+    ):
+        assert [hit.rank for hit in hits] == [1, 2, 3]
+        assert [hit.score for hit in hits] == sorted((hit.score for hit in hits), reverse=True)
+
+
+def test_a_section_ranks_by_its_best_chunk(database: Database, embedder: Embedder) -> None:
+    long = "".join(f"## Part {n}\n\nThe press runs on oil number {n}.\n\n" for n in range(20))
+    ingest(
+        database,
+        embedder,
+        page("long.md", f"# Press\n\n{long}## Cats\n\nThe cat sleeps in the canteen at noon.\n"),
+        page("other.md", "# Canteen\n\nThe canteen serves soup.\n"),
+    )
+    vector = embedder.embed_query("where does the cat sleep?").embedding.vector
+    with database.transaction() as connection:
+        generation = generations.load(connection, "active")
+        assert generation is not None
+        hits = search.dense(connection, vector, generation, DEFAULT)
+        assert find_paths(connection, hits) == ["long.md", "other.md"]  # once each
+        best = connection.execute(
+            text("SELECT text FROM chunks WHERE chunk_id = :id"), {"id": hits[0].chunk_id}
+        ).scalar_one()
+    assert "The cat sleeps" in best
+
+
+DIMENSION = 384
+
+
+def insert_chunks(database: Database, count: int, *, seed: int) -> Vectors:
+    """A document with so many sections of one chunk each, of random direction; their vectors."""
+    vectors = np.random.default_rng(seed).standard_normal((count, DIMENSION)).astype(np.float32)
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    with database.transaction() as connection:
+        connection.execute(
+            text("""
+                WITH generation AS (
+                    INSERT INTO generations (tenant_id, state, chunker, embedder, dimension, probe,
+                                             projection, token_dimension, chunk_count)
+                    VALUES (:tenant_id, 'active', 'c', 'e', 384, '{1}', '', 128, :count)
+                    RETURNING generation_id
+                ), document AS (
+                    INSERT INTO documents (tenant_id, source, path, title, url, text, content_hash)
+                    VALUES (:tenant_id, 's', 'p', 't', 'u', 'x', 'h') RETURNING document_id
+                )
+                INSERT INTO sections (tenant_id, audience, generation_id, document_id, ordinal,
+                                      heading_path, text, span_start, span_end, token_count)
+                SELECT :tenant_id, '{everyone}', generation_id, document_id, ordinal, '{}', 'x',
+                       0, 1, 1
+                FROM generation, document, generate_series(0, :count - 1) AS ordinal
+            """),
+            {"tenant_id": database.tenant_id, "count": count},
+        )
+        connection.execute(
+            text("""
+                INSERT INTO chunks (tenant_id, audience, generation_id, section_id, ordinal,
+                                    heading_path, text, embedding, token_vectors)
+                SELECT tenant_id, audience, generation_id, section_id, 0, '{}', 'x', :vector, ''
+                FROM sections WHERE ordinal = :ordinal
+            """),
+            [
+                {"vector": HalfVector(vector), "ordinal": ordinal}
+                for ordinal, vector in enumerate(vectors)
+            ],
+        )
+    return vectors
+
+
+def dense(database: Database, vector: Vectors, tuning: Tuning) -> list[int]:
+    """The ordinals of the sections found, best first."""
+    with database.transaction() as connection:
+        row = connection.execute(text("SELECT * FROM generations")).one()
+        generation = Generation(
+            generation_id=row.generation_id,
+            state="active",
+            chunker="c",
+            embedder="e",
+            dimension=DIMENSION,
+            probe=vector,
+            projection=vector,
+            chunk_count=row.chunk_count,
+        )
+        hits = search.dense(connection, vector, generation, tuning)
+        ordinals = {
+            section.section_id: section.ordinal
+            for section in connection.execute(text("SELECT section_id, ordinal FROM sections"))
+        }
+        return [ordinals[hit.section_id] for hit in hits]
+
+
+def test_p66_a_small_tenant_next_to_a_big_one_finds_all_of_its_own(
+    database: Database, database_url: str
+) -> None:
+    small = Database(database_url, tenant_id="small")
+    insert_chunks(database, 2_000, seed=1)
+    vectors = insert_chunks(small, 12, seed=2)
+    through_hnsw = replace(DEFAULT, exact_below=0, depth=10)
+    for query in vectors[:3] + 0.1 * vectors[3:6]:
+        query /= np.linalg.norm(query)
+        brute_force = np.argsort(-(vectors @ query))[:10].tolist()
+        assert dense(small, query, replace(DEFAULT, depth=10)) == brute_force
+        assert dense(small, query, through_hnsw) == brute_force
+    small.close()
+
+
+def test_p67_hnsw_settings_end_with_the_transaction(database: Database) -> None:
+    insert_chunks(database, 20, seed=1)
+    vector = np.eye(1, DIMENSION, dtype=np.float32)[0]
+    shown = text("SELECT current_setting('hnsw.iterative_scan'), current_setting('hnsw.ef_search')")
+    assert len(dense(database, vector, replace(DEFAULT, exact_below=0))) == 20
+    with database.transaction() as connection:
+        assert tuple(connection.execute(shown).one()) == ("off", "40")
+
+
+def explain(connection: Connection, statement: str) -> str:
+    for setting in ("enable_seqscan", "enable_bitmapscan", "enable_sort"):
+        connection.execute(text(f"SET LOCAL {setting} = off"))
+    rows = connection.execute(text(f"EXPLAIN (COSTS off) {statement}")).scalars()
+    return "\n".join(rows)
+
+
+def test_the_dense_leg_can_use_its_index_under_row_level_security(database: Database) -> None:
+    insert_chunks(database, 200, seed=1)
+    vector = "[" + ",".join(["0.05"] * DIMENSION) + "]"
+    with database.transaction() as connection:
+        assert connection.execute(text("SELECT current_user")).scalar() == "footnote_app"
+        plan = explain(
+            connection,
+            f"""SELECT chunk_id FROM chunks
+                WHERE tenant_id = current_setting('footnote.tenant_id')
+                AND vector_dims(embedding) = {DIMENSION}
+                ORDER BY embedding::halfvec({DIMENSION})
+                         <=> CAST('{vector}' AS halfvec({DIMENSION})) LIMIT 10""",
+        )
+    assert f"chunks_embedding_{DIMENSION}" in plan
+
+
+@pytest.mark.parametrize(
+    ("table", "column", "index"),
+    [
+        ("lexical_postings", "term", "lexical_postings_term"),
+        ("identifier_postings", "identifier", "identifier_postings_identifier"),
+    ],
+)
+def test_the_postings_are_found_by_their_index_under_row_level_security(
+    connection: Connection, generation: Generation, table: str, column: str, index: str
+) -> None:
+    plan = explain(
+        connection,
+        f"""SELECT section_id FROM {table} WHERE {column} = ANY('{{a,b}}')
+            AND generation_id = {generation.generation_id}
+            AND tenant_id = current_setting('footnote.tenant_id')""",
+    )
+    assert index in plan
+    assert f"({column} = ANY" in plan.split("Index Cond:")[1].splitlines()[0]
+
+
+def test_the_rarity_of_words_keeps_their_order(
+    connection: Connection, generation: Generation
+) -> None:
+    found = search.load_rarity(connection, ["the", "quota", "laptops", "unheard"], generation)
+    assert [stem for stem, _ in found] == ["", "quota", "laptop", "unheard"]
+    count = len(PAGES)
+    # ln(1 + (sections - found + 0.5) / (found + 0.5)); quota stands in the ten and in ERR_QUOTA_77
+    expected = [0, *(np.log(1 + (count - n + 0.5) / (n + 0.5)) for n in (11, 1, 0))]
+    assert [idf for _, idf in found] == pytest.approx(expected)
+
+
+def test_sections_of_no_ids_are_none(connection: Connection) -> None:
+    assert search.load_sections(connection, []) == {}
