@@ -20,7 +20,7 @@ FEATURES = (
     "rare_chunk",
     "covered",  # share of the question's idf whose words stand in the section
     "title",  # share of the title's words that stand in the question
-    "identifier",  # score of the identifier leg, a tenth of it
+    "identifier",  # score of the identifier leg
     "length",  # logarithm of the section's characters
 )
 

@@ -86,7 +86,7 @@ def measure(
             "rare_chunk": float(rare.max()),
             "covered": _covered(dict(rarity), found[section.section_id]),
             "title": _share(set(build_words(section.title).split()), asked),
-            "identifier": identifier.score / 10 if identifier else 0.0,
+            "identifier": identifier.score if identifier else 0.0,
             "length": float(np.log(len(section.text) + 1)),
         }
         features.append([values[name] for name in FEATURES])

@@ -113,8 +113,9 @@ def identifier(
 ) -> list[Hit]:
     """Sections by the rarity of the query's identifiers that stand in them.
 
-    An identifier written alike counts in two forms, one typed otherwise in one: the exact
-    literal is ahead of near misses. A query without a known identifier has no hit.
+    A form that stands in one section alone counts 1, in an index of any size. An identifier
+    written alike counts in two forms, one typed otherwise in one: the exact literal is ahead of
+    near misses. A query without a known identifier has no hit.
     """
     rows = connection.execute(
         text("""
@@ -126,7 +127,8 @@ def identifier(
                 AND identifier_postings.generation_id = :generation_id
             ), rarity AS (
                 SELECT identifier,
-                       ln(1 + (section_count - count(*) + 0.5) / (count(*) + 0.5)) AS idf
+                       ln(1 + (section_count - count(*) + 0.5) / (count(*) + 0.5))
+                       / ln(1 + (section_count - 0.5) / 1.5) AS idf
                 FROM matched JOIN generations ON generations.generation_id = :generation_id
                 GROUP BY identifier, section_count
             )
