@@ -31,7 +31,7 @@ class Answerer:
     def retrieve_and_answer(
         self, turns: Sequence[Turn], trace_id: UUID
     ) -> tuple[Retrieval, Answer]:
-        """As answer, with all that was found."""
+        """As answer, with all that was found; stage_ms has every stage, and their total."""
         database = self.retriever.database
         start = perf_counter()
         query = rewrite(turns)
@@ -40,17 +40,14 @@ class Answerer:
         generating = perf_counter()
         answer = self._generate(turns, query, retrieval)
         end = perf_counter()
-        traces.save_answer(
-            database,
-            trace_id,
-            answer,
-            settings={"generator": self.generator.name},
-            stage_ms={
-                "generate": round((end - generating) * 1000, 1),
-                "total": round((end - start) * 1000, 1),
-            },
-        )
-        return retrieval, answer
+        stage_ms = {
+            **retrieval.stage_ms,
+            "generate": round((end - generating) * 1000, 1),
+            "total": round((end - start) * 1000, 1),
+        }
+        settings = {"generator": self.generator.name}
+        traces.save_answer(database, trace_id, answer, settings=settings, stage_ms=stage_ms)
+        return replace(retrieval, stage_ms=stage_ms), answer
 
     def _generate(self, turns: Sequence[Turn], query: Query, retrieval: Retrieval) -> Answer:
         """What the kept sections give, or the words that say why there is no answer."""

@@ -41,13 +41,10 @@ def build_messages(answer: Answer) -> list[Message]:
 
 def build_source_line(citation: Citation) -> str:
     """A footnote: its number, where it leads, how fresh it is and who owns it, if known."""
-    *_, heading = ("", *citation.heading_path)
-    title = citation.title if heading in ("", citation.title) else f"{citation.title} › {heading}"
-    facts = [f"[{citation.marker}] {mrkdwn.link(citation.url, _shorten(title, LABEL_LENGTH))}"]
-    if citation.verified_at:
-        facts.append(f"verified {citation.verified_at:%Y-%m-%d}")
-    elif citation.updated_at:
-        facts.append(f"updated {citation.updated_at:%Y-%m-%d}")
+    link = mrkdwn.link(citation.url, _shorten(citation.place, LABEL_LENGTH))
+    facts = [f"[{citation.marker}] {link}"]
+    if citation.dated:
+        facts.append(citation.dated)
     if citation.owner:
         facts.append(mrkdwn.escape(_shorten(citation.owner, OWNER_LENGTH)))
     return " · ".join(facts)

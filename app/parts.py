@@ -5,7 +5,6 @@ Importing this loads PyTorch, which takes seconds.
 
 from app.answering import Answerer
 from app.config import Settings
-from app.generate.anthropic import Claude
 from app.generate.generator import Generator
 from app.generate.quoted import Quoter
 from retrieval import relevance
@@ -33,7 +32,12 @@ def build_retriever(settings: Settings, database: Database) -> Retriever:
 def build_answerer(settings: Settings, database: Database) -> Answerer:
     """The whole path from a question to its answer: by Claude where a key is set, else quoted."""
     retriever = build_retriever(settings, database)
-    generator: Generator = (
-        Quoter(retriever.embedder) if settings.anthropic_api_key is None else Claude(settings)
-    )
-    return Answerer(retriever=retriever, generator=generator)
+    return Answerer(retriever=retriever, generator=_build_generator(settings, retriever.embedder))
+
+
+def _build_generator(settings: Settings, embedder: Embedder) -> Generator:
+    if settings.anthropic_api_key is None:
+        return Quoter(embedder)
+    from app.generate.anthropic import Claude  # takes seconds to import, too
+
+    return Claude(settings)

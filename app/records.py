@@ -28,6 +28,19 @@ class Citation:
     updated_at: datetime | None
     verified_at: date | None
 
+    @property
+    def place(self) -> str:
+        """Title › heading, as people name a place; the title alone where they are one."""
+        *_, heading = ("", *self.heading_path)
+        return self.title if heading in ("", self.title) else f"{self.title} › {heading}"
+
+    @property
+    def dated(self) -> str | None:
+        """When it was last verified, else updated, in words; None when the page does not say."""
+        if self.verified_at:
+            return f"verified {self.verified_at:%Y-%m-%d}"
+        return f"updated {self.updated_at:%Y-%m-%d}" if self.updated_at else None
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:

@@ -77,14 +77,7 @@ def build_answer(answer: Answer) -> str:
 
 
 def _build_source(citation: Citation) -> str:
-    heading = " › ".join((citation.title, *citation.heading_path))
-    facts = [heading]
-    if citation.verified_at:
-        facts.append(f"verified {citation.verified_at:%Y-%m-%d}")
-    elif citation.updated_at:
-        facts.append(f"updated {citation.updated_at:%Y-%m-%d}")
-    if citation.owner:
-        facts.append(citation.owner)
+    facts = filter(None, (citation.place, citation.dated, citation.owner))
     return f"[{citation.marker}] {' · '.join(facts)}\n    {citation.url}"
 
 
