@@ -5,9 +5,9 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 # The demo has a database of its own, takes no key and needs no network once installed.
 DEMO := env -u DATABASE_URL -u ANTHROPIC_API_KEY -u EMBEDDING_MODEL -u TENANT_ID \
-	FOOTNOTE_HOME=$(CURDIR)/.footnote/demo HF_HUB_OFFLINE=1 $(BIN)/footnote
+	FOOTNOTE_HOME="$(CURDIR)/.footnote/demo" HF_HUB_OFFLINE=1 $(BIN)/footnote
 # Each folder of documents is a tenant of its own, so that two evaluations do not mix.
-EVAL := env -u DATABASE_URL TENANT_ID="$(abspath $(DOCS))" FOOTNOTE_HOME=$(CURDIR)/.footnote/eval \
+EVAL := env -u DATABASE_URL TENANT_ID="$(abspath $(DOCS))" FOOTNOTE_HOME="$(CURDIR)/.footnote/eval" \
 	$(BIN)/footnote
 
 .PHONY: demo test lint eval

@@ -1,6 +1,6 @@
 """The whole path from turns to Answer and trace; knows nothing of Slack."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from time import perf_counter
 from uuid import UUID
@@ -20,16 +20,22 @@ class Answerer:
     retriever: Retriever
     generator: Generator
 
-    def answer(self, turns: Sequence[Turn], trace_id: UUID) -> Answer:
+    def answer(
+        self, turns: Sequence[Turn], trace_id: UUID, before_saving: Callable[[], None]
+    ) -> Answer:
         """Answer the last turn, or abstain with a reason; the trace is complete but for answer_ts.
 
-        Raises GenerationError when Claude gave nothing usable and IndexMismatch when another
-        embedding model built the index; the trace then holds what was found so far.
+        Raises GenerationError when Claude gave nothing usable, ConfigError when Claude does not
+        take the key or the model, IndexMismatch when another embedding model built the index, and
+        what before_saving does; the trace then holds what was found so far.
         """
-        return self.retrieve_and_answer(turns, trace_id)[1]
+        return self.retrieve_and_answer(turns, trace_id, before_saving)[1]
 
     def retrieve_and_answer(
-        self, turns: Sequence[Turn], trace_id: UUID
+        self,
+        turns: Sequence[Turn],
+        trace_id: UUID,
+        before_saving: Callable[[], None] = lambda: None,
     ) -> tuple[Retrieval, Answer]:
         """As answer, with all that was found; stage_ms has every stage, and their total."""
         database = self.retriever.database
@@ -45,8 +51,10 @@ class Answerer:
             "generate": round((end - generating) * 1000, 1),
             "total": round((end - start) * 1000, 1),
         }
-        settings = {"generator": self.generator.name}
-        traces.save_answer(database, trace_id, answer, settings=settings, stage_ms=stage_ms)
+        before_saving()
+        traces.save_answer(
+            database, trace_id, answer, settings=self.generator.settings, stage_ms=stage_ms
+        )
         return replace(retrieval, stage_ms=stage_ms), answer
 
     def _generate(self, turns: Sequence[Turn], query: Query, retrieval: Retrieval) -> Answer:

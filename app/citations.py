@@ -32,9 +32,10 @@ def check(pieces: Sequence[Piece], sections: Sequence[StoredSection]) -> Answer:
     """The pieces as one text with markers behind what is cited, and its citations.
 
     A cited text that does not stand word for word in its section is dropped; white space
-    apart, the comparison is exact. Without a single one left the answer is not shown: it
-    abstains as UNSUPPORTED, with an empty text. A section has one marker. A citation's
-    heading path is that of the statement with which its cited text begins.
+    apart, the comparison is exact. A piece that is left without any is not shown, as its claim
+    rests on nothing; one that cited nothing is. Without a single cited text left there is no
+    answer to show: it abstains as UNSUPPORTED, with an empty text. A section has one marker. A
+    citation's heading path is that of the statement with which its cited text begins.
 
     Markers written by the model are removed, and its links lose their address, unless that
     is the URL of one of the sections; other bare URLs stay as code where a section holds
@@ -45,9 +46,17 @@ def check(pieces: Sequence[Piece], sections: Sequence[StoredSection]) -> Answer:
     marks: list[Mark] = []
     text = ""
     joined = False  # The piece before ended with a mark that may move behind this one.
+    dropped = False
     for piece in pieces:
-        place = len(text) + len(piece.text.rstrip())
         markers = _number(piece, sections, citations) if piece.text.strip() else ()
+        if piece.cited and piece.text.strip() and not markers:
+            text = _drop(text, piece.text)
+            dropped = True
+            continue
+        if dropped:
+            text, piece = _mend(text, piece, marks)
+            dropped = not piece.text
+        place = len(text) + len(piece.text.rstrip())
         if joined and markers == marks[-1].markers and "\n" not in text[marks[-1].place :]:
             marks.pop()
         if markers:
@@ -56,6 +65,8 @@ def check(pieces: Sequence[Piece], sections: Sequence[StoredSection]) -> Answer:
         joined = bool(markers) or (joined and not piece.text.strip())
     if not citations:
         return Answer(text="", abstained_because="UNSUPPORTED")
+    if dropped:
+        text, _ = _mend(text, Piece(text="\n"), marks)
     places = [mark.place for mark in marks]
     urls = {section.url for section in sections}
     removals = cleaning.unwanted(text, urls=urls, sources=[section.text for section in sections])
@@ -82,6 +93,33 @@ def _normal(piece: Piece) -> Piece:
     """With \\n for every newline, and without NUL, which stands for code in cleaning."""
     text = piece.text.replace("\0", "").replace("\r\n", "\n").replace("\r", "\n")
     return replace(piece, text=text)
+
+
+def _drop(text: str, dropped: str) -> str:
+    """The text before a piece that is dropped, with the wider of the breaks round the piece."""
+    kept = text.rstrip()
+    body = dropped.strip()
+    start = dropped.index(body)
+    gaps = (dropped[start + len(body) :], dropped[:start], text[len(kept) :])
+    return kept + max(gaps, key=lambda gap: (gap.count("\n"), len(gap)))
+
+
+def _mend(text: str, piece: Piece, marks: Sequence[Mark]) -> tuple[str, Piece]:
+    """The text up to what was dropped and the piece after it, without what is left over of it.
+
+    That is the punctuation that ended its sentence, a second blank, and the mark of a list's
+    item that would be empty and could make the line before it a heading.
+    """
+    after = piece.text
+    if text[-1:] in ("", *" \n\t.,;:!?"):
+        after = re.sub(r"\A[.,;:!?]+(?=\s|\Z)", "", after)
+    if text[-1:] in (" ", "\t"):
+        after = after.lstrip(" \t")
+    start = text.rfind("\n") + 1
+    is_empty = re.fullmatch(r"[ \t]*(?:[-*+]|\d{1,9}[.)])[ \t]*", text[start:])
+    if is_empty and after.lstrip(" \t")[:1] == "\n" and not (marks and marks[-1].place > start):
+        text = text[:start].rstrip()
+    return text, replace(piece, text=after)
 
 
 def _number(

@@ -89,7 +89,7 @@ def ingest(
             opened,
             parts.load_embedder(settings),
             markdown.read_files(files, folder=path, base_url=base_url),
-            source=source or path.resolve().name,
+            source=indexing.name_source(opened, path, source),
             tuning=DEFAULT,
             prune=prune,
             progress=progress,

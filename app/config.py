@@ -1,10 +1,10 @@
 """Every environment variable that Footnote reads, read once."""
 
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
 from platformdirs import user_data_path
-from pydantic import Field, SecretStr, ValidationError
+from pydantic import BeforeValidator, Field, SecretStr, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from retrieval.errors import ConfigError
@@ -31,7 +31,9 @@ class Settings(BaseSettings):
     slack_app_token: SecretStr | None = Field(None, description="xapp-…, for Socket Mode")
     slack_api_url: str = Field("https://slack.com/api/", description="Base URL of Slack's Web API")
     answer_workers: int = Field(8, gt=0, description="Questions worked on at once")
-    log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = Field("INFO", description="Least log")
+    log_level: Annotated[
+        Literal["DEBUG", "INFO", "WARNING", "ERROR"], BeforeValidator(str.upper)
+    ] = Field("INFO", description="Least log")
 
 
 def load_settings() -> Settings:

@@ -41,7 +41,7 @@ def run(
 ) -> Run:
     """Every case through rewriting and search, scored and saved under the name of the set.
 
-    With a generator each is answered as well. Raises GenerationError as the generator does.
+    With a generator each is answered as well. Raises as the generator does.
     """
     settings: Mapping[str, object] = {}
     results = []
@@ -53,7 +53,7 @@ def run(
         progress(done, len(cases))
     means = evaluation.means(results)
     if generator:
-        settings = {**settings, "generator": generator.name}
+        settings = {**settings, **generator.settings}
     return Run(
         run_id=_save(retriever.database, name, settings, results, means),
         settings=settings,

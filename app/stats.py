@@ -70,7 +70,8 @@ def build_text(stats: Stats) -> str:
 
 def to_json(stats: Stats) -> str:
     """The counts as one line of JSON."""
-    return json.dumps(asdict(stats))
+    median_ms = None if stats.median_ms is None else round(stats.median_ms, 1)
+    return json.dumps({**asdict(stats), "median_ms": median_ms})
 
 
 def _counted(name: str, number: int, of: int | None = None) -> str:

@@ -2,7 +2,7 @@
 
 import warnings
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 from alembic import command
@@ -12,7 +12,7 @@ from alembic.script import ScriptDirectory
 from pgvector.psycopg import register_vector
 from platformdirs import RuntimeDirWarning
 from sqlalchemy import Connection, Engine, create_engine, event, make_url, text
-from sqlalchemy.exc import DBAPIError, OperationalError
+from sqlalchemy.exc import DBAPIError, OperationalError, ProgrammingError
 
 import migrations
 from retrieval.errors import ConfigError
@@ -29,14 +29,27 @@ class Database:
         self.engine = _engine(url)
         event.listen(self.engine, "connect", lambda connection, _: register_vector(connection))
 
-    @contextmanager
-    def transaction(self, audiences: Sequence[str] = ("everyone",)) -> Iterator[Connection]:
+    def transaction(
+        self, audiences: Sequence[str] = ("everyone",)
+    ) -> AbstractContextManager[Connection]:
         """One transaction that sees and writes only this tenant's rows for these audiences.
 
         The role and the settings end with the transaction, so a pooled connection carries
         nothing over.
         """
-        with self.engine.begin() as connection:
+        return self._begin(self.engine, audiences)
+
+    def snapshot(
+        self, audiences: Sequence[str] = ("everyone",)
+    ) -> AbstractContextManager[Connection]:
+        """As transaction, for reading: every statement sees the rows as the first one did."""
+        return self._begin(
+            self.engine.execution_options(isolation_level="REPEATABLE READ"), audiences
+        )
+
+    @contextmanager
+    def _begin(self, engine: Engine, audiences: Sequence[str]) -> Iterator[Connection]:
+        with engine.begin() as connection:
             connection.execute(
                 text(
                     "SELECT set_config('role', 'footnote_app', true),"
@@ -151,7 +164,10 @@ def _connect(engine: Engine) -> Iterator[Connection]:
     try:
         connection = engine.connect()
     except OperationalError as error:
-        place = engine.url.render_as_string(hide_password=True)
+        # Of the URL only these are told: a password may stand in any other part of it.
+        url = engine.url
+        host = url.host or url.query.get("host") or "localhost"
+        place = f"{host}:{url.port or 5432}/{url.database}"
         raise ConfigError(
             f"The database at {place} cannot be reached, or refuses the login. Check that it "
             "runs, that it exists, and that DATABASE_URL is right."
@@ -161,27 +177,38 @@ def _connect(engine: Engine) -> Iterator[Connection]:
 
 
 def _check_pgvector(connection: Connection) -> None:
-    versions = connection.execute(
+    version = connection.execute(
         text(
             "SELECT coalesce(installed_version, default_version) FROM pg_available_extensions"
             " WHERE name = 'vector'"
         )
     ).scalar()
-    if versions is None:
+    refuse_pgvector(version)
+
+
+def refuse_pgvector(version: str | None) -> None:
+    """Raise ConfigError unless this version of pgvector will do; None: there is none."""
+    if version is None:
         raise ConfigError(
             "This PostgreSQL has no pgvector. Install the extension `vector` 0.8 or newer on the "
             "server, or unset DATABASE_URL to use the embedded one."
         )
-    if tuple(int(part) for part in versions.split(".")[:2]) < MIN_PGVECTOR:
+    if tuple(int(part) for part in version.split(".")[:2]) < MIN_PGVECTOR:
         raise ConfigError(
-            f"pgvector {versions} is too old: 0.8 or newer is needed. Install it on the server, "
+            f"pgvector {version} is too old: 0.8 or newer is needed. Install it on the server, "
             "then run `ALTER EXTENSION vector UPDATE` in this database."
         )
 
 
 def _check_schema(connection: Connection) -> None:
     scripts = _Scripts()
-    current = MigrationContext.configure(connection).get_current_revision()
+    try:
+        current = MigrationContext.configure(connection).get_current_revision()
+    except ProgrammingError as error:
+        raise ConfigError(
+            "The database user may not read Footnote's schema. As the database's owner, run "
+            "`GRANT footnote_app TO …` for the user of DATABASE_URL."
+        ) from error
     if current == scripts.head:
         return
     _refuse_newer(scripts, current)

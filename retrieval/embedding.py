@@ -3,6 +3,7 @@
 import hashlib
 import importlib.util
 from collections.abc import Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -60,6 +61,10 @@ class Embedder:
             ) from error
         if not getattr(self.model.tokenizer, "is_fast", False):
             raise ConfigError(f"The tokenizer of {name!r} gives no offsets; use another model.")
+        # encode() switches padding and truncation of its tokenizer on; one shared with it would
+        # have them switched under the feet of other threads.
+        self._tokenizer = deepcopy(self.model.tokenizer)
+        self._tokenize("")
         self.dimension = self.model.get_embedding_dimension() or 0
         # The vector of a fixed sentence, by which a model that changed is noticed.
         self.probe = self.embed_documents([PROBE])[0].vector
@@ -89,7 +94,7 @@ class Embedder:
         )
 
     def _tokenize(self, text: str) -> Any:
-        return self.model.tokenizer(
+        return self._tokenizer(
             text,
             add_special_tokens=False,
             return_offsets_mapping=True,

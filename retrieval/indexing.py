@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import islice
+from pathlib import Path
 
 import numpy as np
 from pgvector import HalfVector
@@ -101,6 +102,34 @@ def ingest(
     )
 
 
+def name_source(database: Database, folder: Path, name: str | None) -> str:
+    """The name of a folder's source: the one given, else the folder's own.
+
+    Raises ConfigError when the folder's own name stands for another folder already: their pages
+    would overwrite each other. A name that is given may move from one folder to another.
+    """
+    root = folder.resolve()
+    source = name or root.name
+    with database.transaction() as connection:
+        known = connection.execute(
+            text("SELECT root FROM sources WHERE source = :source"), {"source": source}
+        ).scalar()
+        if name is None and known not in (None, str(root)):
+            raise ConfigError(
+                f"Source {source!r} is the folder {known} already. Name this one with --source, "
+                f"or, if it has moved, say --source {source}."
+            )
+        connection.execute(
+            text("""
+                INSERT INTO sources (tenant_id, source, root)
+                VALUES (current_setting('footnote.tenant_id'), :source, :root)
+                ON CONFLICT (tenant_id, source) DO UPDATE SET root = excluded.root
+            """),
+            {"source": source, "root": str(root)},
+        )
+    return source
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Item:
     """A document on its way into the index."""
@@ -176,16 +205,18 @@ def _open_generation(
         active = generations.load(connection, "active")
         if active and not active.difference(embedder, tuning):
             generations.drop(connection, "building")
-            return active, []
-        building = generations.load(connection, "building")
-        resumed = building if building and not building.difference(embedder, tuning) else None
-        stored = _load_documents(connection, resumed)
+            fitting: Generation | None = active
+        else:
+            building = generations.load(connection, "building")
+            fits = building and not building.difference(embedder, tuning)
+            fitting = building if fits else None
+        stored = _load_documents(connection, fitting)
     keys = {(source, document.path) for source, document in changed}
     missing = [
         (source, document) for source, document in stored if (source, document.path) not in keys
     ]
-    if resumed:
-        return resumed, missing
+    if fitting:
+        return fitting, missing
     projection = _fit_projection(
         [document for _, document in (*changed, *missing)], embedder, tuning
     )
@@ -196,7 +227,10 @@ def _open_generation(
 def _load_documents(
     connection: Connection, without: Generation | None
 ) -> list[tuple[str, Document]]:
-    """The stored documents with their source; given a generation, only those it does not have."""
+    """The stored documents with their source; given a generation, only those it has not as stored.
+
+    The active one has not when another was being built, and given up, while pages changed.
+    """
     rows = connection.execute(
         text("""
             SELECT source, path, title, url, text, owner, updated_at, verified_at, content_hash
@@ -204,7 +238,8 @@ def _load_documents(
             WHERE NOT EXISTS (
                 SELECT FROM sections
                 WHERE sections.document_id = documents.document_id
-                AND sections.generation_id = :generation_id)
+                AND sections.generation_id = :generation_id
+                AND sections.content_hash = documents.content_hash)
             ORDER BY source, path
         """),
         {"generation_id": without.generation_id if without else None},
@@ -320,9 +355,9 @@ def _save_sections(
     ]
     saved = connection.execute(
         text("""
-            INSERT INTO sections (tenant_id, audience, generation_id, document_id, ordinal,
-                                  heading_path, text, span_start, span_end, token_count)
-            SELECT tenant_id, audience, :generation_id, document_id, row.ordinal,
+            INSERT INTO sections (tenant_id, audience, generation_id, document_id, content_hash,
+                                  ordinal, heading_path, text, span_start, span_end, token_count)
+            SELECT tenant_id, audience, :generation_id, document_id, content_hash, row.ordinal,
                    row.heading_path, row.text, row.span_start, row.span_end, row.token_count
             FROM documents, jsonb_to_recordset(CAST(:rows AS jsonb)) AS row(
                 ordinal integer, heading_path text[], text text, span_start integer,

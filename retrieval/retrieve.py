@@ -52,7 +52,7 @@ class Retriever:
         clock = Clock()
         with clock.stage("embed"):
             embedded = self.embedder.embed_query(query.text)
-        with self.database.transaction() as connection:
+        with self.database.snapshot() as connection:
             generation = generations.load_active(connection, self.embedder, self.tuning)
             if generation is None:
                 return Retrieval(query=query, candidates=(), kept=(), stage_ms=clock.stage_ms)
@@ -80,7 +80,7 @@ class Retriever:
         Raises ConfigError when nothing is indexed, and IndexMismatch as retrieve does.
         """
         embedded = self.embedder.embed_query(query.text)
-        with self.database.transaction() as connection:
+        with self.database.snapshot() as connection:
             generation = generations.load_active(connection, self.embedder, self.tuning)
             if generation is None:
                 raise ConfigError("Nothing is indexed. Run `footnote ingest` first.")

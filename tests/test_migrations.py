@@ -5,7 +5,7 @@ from sqlalchemy import text
 from retrieval.db import Database, migrate, open_database
 
 TABLES = {
-    *("documents", "generations", "sections", "chunks", "lexical_postings"),
+    *("sources", "documents", "generations", "sections", "chunks", "lexical_postings"),
     *("identifier_postings", "traces", "feedback", "eval_cases", "eval_runs"),
 }
 

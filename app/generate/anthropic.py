@@ -1,9 +1,11 @@
 """Answers written by Claude, which cites the sections that it is shown."""
 
+import re
 import time
-from collections.abc import Callable, Iterable, Sequence
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import Self
 
 import anthropic
@@ -61,7 +63,12 @@ class Claude:
         """Raises ConfigError when no key is set. now: seconds on a clock that never goes back."""
         if settings.anthropic_api_key is None:
             raise ConfigError("Claude needs a key. Set ANTHROPIC_API_KEY.")
-        self.name = settings.answer_model
+        self.settings: Mapping[str, object] = {
+            "generator": settings.answer_model,
+            "prompt_version": PROMPT_VERSION,
+            "max_tokens": MAX_TOKENS,
+        }
+        self._model = settings.answer_model
         self._timeout_s = settings.answer_timeout_s
         self._now = now
         self._client = anthropic.Anthropic(
@@ -83,15 +90,15 @@ class Claude:
         Abstains as UNSUPPORTED, with an empty text, when Claude says that the sections hold
         no answer or cites nothing that stands in them. tokens are told in both cases.
 
-        Raises GenerationError when Claude is out of reach, takes more than the timeout,
-        refuses, or breaks off.
+        Raises ConfigError when the key or the model is not taken, GenerationError when Claude is
+        out of reach, takes more than the timeout, refuses, or breaks off.
         """
         sections = [candidate.section for candidate in kept]
         message = self._ask(build_messages(turns, query, sections))
         tokens = {"input": _input_tokens(message), "output": message.usage.output_tokens}
         if _text(message).strip().startswith(NO_ANSWER):
             return Answer(text="", abstained_because="UNSUPPORTED", tokens=tokens)
-        answer = citations.check(_pieces(message.content), sections)
+        answer = citations.check(_without_no_answer(_pieces(message.content)), sections)
         if message.stop_reason != "end_turn" and not answer.abstained_because:
             answer = replace(answer, text=f"{answer.text}\n\n{CUT_SHORT}")
         return replace(answer, tokens=tokens)
@@ -100,13 +107,19 @@ class Claude:
         deadline = self._now() + self._timeout_s
         try:
             with self._client.messages.stream(
-                model=self.name, max_tokens=MAX_TOKENS, system=SYSTEM, messages=messages
+                model=self._model, max_tokens=MAX_TOKENS, system=SYSTEM, messages=messages
             ) as stream:
                 for _ in stream:
                     # Pings keep the connection's own timeout from ever being reached.
                     if self._now() > deadline:
                         raise GenerationError(f"Claude took more than {self._timeout_s:g} s.")
                 message = stream.get_final_message()
+        except (anthropic.AuthenticationError, anthropic.PermissionDeniedError) as error:
+            raise ConfigError("Claude does not take the key. Check ANTHROPIC_API_KEY.") from error
+        except anthropic.NotFoundError as error:
+            raise ConfigError(
+                "Claude does not know the model. Check ANSWER_MODEL and ANTHROPIC_BASE_URL."
+            ) from error
         # anthropic 2.14 wraps no error of the transport once a stream has begun.
         except (anthropic.AnthropicError, httpx2.TransportError) as error:
             raise GenerationError(f"Claude gave no answer: {type(error).__name__}.") from error
@@ -175,6 +188,20 @@ def _pieces(content: Sequence[ContentBlock]) -> list[citations.Piece]:
         )
         for block in content
         if isinstance(block, TextBlock)
+    ]
+
+
+def _without_no_answer(pieces: Sequence[citations.Piece]) -> list[citations.Piece]:
+    """The pieces without NO_ANSWER, which is for us and may run over several of them."""
+    text = "".join(piece.text for piece in pieces)
+    places = list(range(len(text)))  # where what is left of the text was
+    while match := re.search(rf"{NO_ANSWER}\.?", text):  # again, since removing may make another
+        text = text[: match.start()] + text[match.end() :]
+        del places[slice(*match.span())]
+    ends = list(accumulate((len(piece.text) for piece in pieces), initial=0))
+    cuts = [bisect_left(places, end) for end in ends]
+    return [
+        replace(piece, text=text[a:b]) for piece, (a, b) in zip(pieces, pairwise(cuts), strict=True)
     ]
 
 

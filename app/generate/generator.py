@@ -1,6 +1,6 @@
 """What answering needs of whatever writes its answers."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from app.records import Answer, Turn
@@ -10,12 +10,13 @@ from retrieval.records import Candidate, Query
 class Generator(Protocol):
     """A loaded app.generate.quoted.Quoter or app.generate.anthropic.Claude."""
 
-    name: str  # as the trace keeps it
+    settings: Mapping[str, object]  # as the trace keeps them; its name under "generator"
 
     def generate(self, turns: Sequence[Turn], query: Query, kept: Sequence[Candidate]) -> Answer:
         """An answer to the last of the turns from the kept sections alone, best first.
 
         One that they do not support is abstained from as UNSUPPORTED, with an empty text.
-        Raises GenerationError when there is nothing usable.
+        Raises GenerationError when there is nothing usable, ConfigError when the environment is
+        at fault.
         """
         ...

@@ -90,7 +90,7 @@ class _Quote:
 class Quoter:
     """Quotes by what a loaded model finds near the question; safe to use from several threads."""
 
-    name = "quoted"  # as the trace keeps it
+    settings: Mapping[str, object] = {"generator": "quoted"}  # as the trace keeps them
 
     def __init__(self, embedder: Embedder) -> None:
         self._embedder = embedder
@@ -116,8 +116,8 @@ def _write(pages: Sequence[_Page], chosen: Sequence[_Quote], text: str) -> Answe
     for marker, rank in enumerate(dict.fromkeys(quote.rank for quote in chosen), 1):
         page = pages[rank]
         indexes = sorted({i for quote in chosen if quote.rank == rank for i in quote.indexes})
-        for passage in _passages(page, indexes):
-            text += "\n\n" + passage
+        for quotation in _quotations(page, indexes):
+            text += "\n\n" + quotation
             marks.append(citations.Mark(place=len(text), markers=(marker,)))
         # What leads in or heads a table stands first, but what was looked for is below it.
         best = next(quote for quote in chosen if quote.rank == rank)
@@ -380,33 +380,33 @@ def _items(page: _Page, index: int, group: range) -> list[int]:
 # How they are shown
 
 
-def _passages(page: _Page, indexes: Sequence[int]) -> Iterator[str]:
-    """The statements as written, one passage a paragraph, list, table or code block.
+def _quotations(page: _Page, indexes: Sequence[int]) -> Iterator[str]:
+    """The statements as written, one quotation a paragraph, list, table or code block.
 
     Of a list or table, what is left out leaves no trace; what leads in stays with it.
     """
-    passage = ""
+    quotation = ""
     before: int | None = None
     for index in indexes:
         end = page.statements[index].span[1]
         if before is None:
-            passage = _indented(page, index)
-        elif passage[:1].isspace() and not _indented(page, index)[:1].isspace():
+            quotation = _indented(page, index)
+        elif quotation[:1].isspace() and not _indented(page, index)[:1].isspace():
             # Together they would not be dedented, and so be shown as code.
-            yield dedent(passage)
-            passage = _indented(page, index)
+            yield dedent(quotation)
+            quotation = _indented(page, index)
         elif index == before + 1 and (_same_block(page, before, index) or page.leads(before)):
-            passage += page.candidate.section.text[page.statements[before].span[1] : end]
+            quotation += page.candidate.section.text[page.statements[before].span[1] : end]
         elif _same_block(page, before, index) and _can_be_apart(page.statements[index]):
-            passage += "\n" + _indented(page, index)
+            quotation += "\n" + _indented(page, index)
         elif _introduces(page, before, index):
-            passage += "\n\n" + _indented(page, index)
+            quotation += "\n\n" + _indented(page, index)
         else:
-            yield dedent(passage)
-            passage = _indented(page, index)
+            yield dedent(quotation)
+            quotation = _indented(page, index)
         before = index
     if before is not None:
-        yield dedent(passage)
+        yield dedent(quotation)
 
 
 def _can_be_apart(statement: Statement) -> bool:

@@ -27,6 +27,13 @@ GRANT footnote_app TO CURRENT_USER;
 TABLES = """
 CREATE EXTENSION IF NOT EXISTS vector;
 
+CREATE TABLE sources (
+    tenant_id text NOT NULL,
+    source text NOT NULL,
+    root text NOT NULL,  -- the folder that it was last indexed from
+    PRIMARY KEY (tenant_id, source)
+);
+
 CREATE TABLE documents (
     document_id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     tenant_id text NOT NULL,
@@ -75,6 +82,7 @@ CREATE TABLE sections (
     span_end integer NOT NULL,
     token_count integer NOT NULL,
     word_count real NOT NULL DEFAULT 0,  -- weighted, as the postings are
+    content_hash text NOT NULL,  -- of the document, as it was when this was made of it
     UNIQUE (document_id, generation_id, ordinal)
 );
 CREATE INDEX sections_generation_id ON sections (generation_id);
@@ -134,7 +142,7 @@ def upgrade() -> None:
             f" ((embedding::halfvec({dimension})) halfvec_cosine_ops)"
             f" WHERE vector_dims(embedding) = {dimension}"
         )
-    tables = ("documents", "generations", "sections", "chunks")
+    tables = ("sources", "documents", "generations", "sections", "chunks")
     for table in (*tables, "lexical_postings", "identifier_postings"):
         op.execute(POLICY.format(table=table))
     for table in ("documents", "sections", "chunks"):

@@ -4,6 +4,7 @@ import hashlib
 import itertools
 import os
 import re
+import stat
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, time
@@ -81,15 +82,42 @@ def read_files(
 
     url is base_url followed by the path, or the file's own URL without a base_url.
     """
+    root = folder.resolve()
     for file in files:
         path = file.relative_to(folder).as_posix()
-        url = f"{base_url.rstrip('/')}/{quote(path)}" if base_url else file.resolve().as_uri()
         try:
+            if reason := _refusal(file, root):
+                yield Skipped(path=_shown(path), reason=reason)
+                continue
             data = file.read_bytes()
         except OSError as error:
             yield Skipped(path=path, reason=f"cannot be read: {error.strerror}")
         else:
+            url = f"{base_url.rstrip('/')}/{quote(path)}" if base_url else file.resolve().as_uri()
             yield parse_document(data, path=path, url=url)
+
+
+def _refusal(file: Path, root: Path) -> str | None:
+    """Why a file is not to be read at all; None when it is."""
+    if _shown(str(file)) != str(file):
+        return "its name is not UTF-8; rename it"
+    if not file.resolve().is_relative_to(root):
+        return "a link to a file outside the folder; put the file itself there"
+    facts = file.stat()
+    if not stat.S_ISREG(facts.st_mode):
+        return "not a regular file"
+    return _too_large(facts.st_size)
+
+
+def _too_large(size: int) -> str | None:
+    if size <= MAX_BYTES:
+        return None
+    return f"of {size / 1e6:.1f} MB, more than {MAX_BYTES / 1e6:.0f} MB; split it"
+
+
+def _shown(text: str) -> str:
+    """The text with what no encoding can write, half a character, as a question mark."""
+    return text.encode(errors="replace").decode()
 
 
 def parse_document(data: bytes, *, path: str, url: str) -> Read | Skipped:
@@ -98,11 +126,8 @@ def parse_document(data: bytes, *, path: str, url: str) -> Read | Skipped:
     Newlines become \\n and NUL is dropped, since PostgreSQL cannot hold it; nothing else of
     the text is changed. Front matter that is not valid YAML stays in the text.
     """
-    if len(data) > MAX_BYTES:
-        return Skipped(
-            path=path,
-            reason=f"of {len(data) / 1e6:.1f} MB, more than {MAX_BYTES / 1e6:.0f} MB; split it",
-        )
+    if reason := _too_large(len(data)):
+        return Skipped(path=path, reason=reason)
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -143,8 +168,9 @@ def _split_front_matter(text: str) -> tuple[Mapping[str, Any] | None, str]:
         return {}, text
     try:
         fields = yaml.safe_load(match[1] or "")
-    # YAML's own constructors raise ValueError for a date such as 2026-02-31.
-    except (yaml.YAMLError, ValueError, RecursionError):
+    # PyYAML's constructors raise whatever they meet: ValueError for 2026-02-31, KeyError for
+    # `!!bool maybe`, AttributeError for `!!timestamp x`, RecursionError for deep nesting.
+    except Exception:
         return None, text
     body = text[match.end() :]
     if fields is None:
@@ -180,7 +206,7 @@ def plain_text(markdown: str) -> str:
         text,
     )
     text = _TAG.sub(" ", text)
-    text = re.sub(r"[ \t]*\|[ \t:|-]*", " | ", text)
+    text = re.sub(r"(?<![ \t])[ \t]*\|[ \t:|-]*", " | ", text)
     text = re.sub(r"[*`]+|(?<!\w)_+|_+(?!\w)|([-=~#.])\1{2,}|^#+", "", text, flags=re.MULTILINE)
     return re.sub(r"[ \t]{2,}", " ", text).strip()
 
@@ -192,11 +218,14 @@ def _title_from(path: str) -> str:
 
 def _one_line(value: object) -> str | None:
     """A field as one line of text; lists are joined, anything deeper is not used."""
-    if isinstance(value, list) and all(isinstance(item, str | int | float) for item in value):
-        value = ", ".join(str(item) for item in value)
-    if isinstance(value, str | int | float):
-        return " ".join(str(value).replace("\0", "").split()) or None
-    return None
+    items = value if isinstance(value, list) else [value]
+    if not all(isinstance(item, str | int | float) for item in items):
+        return None
+    try:
+        line = ", ".join(str(item) for item in items)
+    except ValueError:  # a number of thousands of digits
+        return None
+    return " ".join(_shown(line).replace("\0", "").split()) or None
 
 
 def _day(value: object) -> date | None:

@@ -1,6 +1,6 @@
 """The bot as it serves, with a given answerer, and what a test wants to know of it."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from threading import Event
@@ -30,7 +30,9 @@ class GivenAnswers:
         self.held: dict[str, Event] = {}
         self._database = database
 
-    def answer(self, turns: tuple[Turn, ...], trace_id: UUID) -> Answer:
+    def answer(
+        self, turns: tuple[Turn, ...], trace_id: UUID, before_saving: Callable[[], None]
+    ) -> Answer:
         self.asked.add(turns)
         question = turns[-1].text
         if question in self.held:
@@ -38,6 +40,7 @@ class GivenAnswers:
         answer = self.answers.get(question, Answer(text=f"You ask: {question}"))
         if isinstance(answer, Exception):
             raise answer
+        before_saving()
         traces.save_answer(self._database, trace_id, answer, settings={}, stage_ms={})
         return answer
 

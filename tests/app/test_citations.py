@@ -1,6 +1,7 @@
 """What was generated and cited to an answer with checked footnotes."""
 
 import time
+from dataclasses import replace
 
 import pytest
 
@@ -69,7 +70,7 @@ def test_a_marker_is_not_doubled_within_a_line() -> None:
 def test_a_cited_text_that_is_not_in_its_section_is_no_citation() -> None:
     lie = Piece(text="It takes 5 s.", cited=((0, "Failover takes 5 s."), (7, "x"), (-1, "Fact")))
     answer = check([lie, Piece(text=" "), cited("True.", 1)], SECTIONS)
-    assert answer.text == "It takes 5 s. True. [1]"
+    assert answer.text == "True. [1]"
     assert [each.section_id for each in answer.citations] == [11]
 
     answer = check([lie], SECTIONS)
@@ -78,6 +79,27 @@ def test_a_cited_text_that_is_not_in_its_section_is_no_citation() -> None:
     assert check([], SECTIONS).abstained_because == "UNSUPPORTED"
     assert check([cited(" \n", 0)], SECTIONS).abstained_because == "UNSUPPORTED"
     assert check([cited("[1]", 0)], SECTIONS).abstained_because == "UNSUPPORTED"
+
+
+LIE = Piece(text="It takes 5 s.", cited=((0, "Fact 0 is not so."),))
+
+
+@pytest.mark.parametrize(
+    ("pieces", "shown"),
+    [
+        ([cited("A.", 0), Piece(text=" "), LIE, Piece(text=" By the way.")], "A. [1] By the way."),
+        ([cited("A.", 0), replace(LIE, text="\n\nNo.\n"), cited("B.", 1)], "A. [1]\n\nB. [2]"),
+        ([cited("A. ", 0), LIE, cited(" B.", 0)], "A. B. [1]"),
+        ([LIE, Piece(text=" "), LIE, Piece(text=". "), cited("A.", 0)], "A. [1]"),
+        # No item is left empty: "So:" above a lone "-" would be a heading.
+        ([Piece(text="So:\n- "), LIE, Piece(text=".\n- "), cited("A", 0)], "So:\n- A [1]"),
+        ([cited("A", 0), Piece(text="\n- "), LIE], "A [1]"),
+        ([cited("- A\n", 0), replace(LIE, text="- No\n"), cited("- B", 1)], "- A [1]\n- B [2]"),
+        ([Piece(text="- "), LIE, Piece(text=" and "), cited("A", 0)], "- and A [1]"),
+    ],
+)
+def test_a_claim_that_rests_on_nothing_goes(pieces: list[Piece], shown: str) -> None:
+    assert check(pieces, SECTIONS).text == shown
 
 
 @pytest.mark.parametrize(

@@ -120,7 +120,7 @@ def test_a_wrong_database_is_told_without_its_password() -> None:
 
 
 def test_every_malformed_setting_is_named_without_its_value(database_url: str) -> None:
-    line = fail(database_url, "stats", ANSWER_TIMEOUT_S="soon", LOG_LEVEL="LOUD")
+    line = fail(database_url, "stats", ANSWER_TIMEOUT_S="soon", LOG_LEVEL="loud")
     assert "ANSWER_TIMEOUT_S: " in line and "LOG_LEVEL: " in line
     assert "soon" not in line and "LOUD" not in line
 

@@ -9,7 +9,7 @@ import anthropic.types.model
 import pytest
 
 from app.config import Settings
-from app.generate.anthropic import CUT_SHORT, NO_ANSWER, Claude
+from app.generate.anthropic import CUT_SHORT, NO_ANSWER, PROMPT_VERSION, Claude
 from app.records import Answer, Turn
 from retrieval.errors import ConfigError, GenerationError
 from retrieval.records import Candidate, Query, StoredSection
@@ -161,6 +161,22 @@ def test_saying_that_there_is_no_answer_outweighs_a_citation(stand_in: ClaudeSta
     assert ask(stand_in).abstained_because == "UNSUPPORTED"
 
 
+@pytest.mark.parametrize(
+    "parts",
+    [
+        [Text("It pages.", cites=[(0, 2, 3)]), Text(f"\n\n{NO_ANSWER}.")],
+        [Text(f"It pages. {NO_ANSWER}", cites=[(0, 2, 3)])],
+        [Text("It pages.", cites=[(0, 2, 3)]), Text(" NOT_IN_THE_"), Text("DOCUMENTS")],
+        [Text("It pages.", cites=[(0, 2, 3)]), Text(f" NOT_IN_{NO_ANSWER}THE_DOCUMENTS")],
+    ],
+)
+def test_the_sign_that_there_is_no_answer_is_never_shown(
+    stand_in: ClaudeStandIn, parts: list[Text]
+) -> None:
+    stand_in.reply(parts)
+    assert ask(stand_in).text == "It pages. [1]"
+
+
 def test_a_link_that_a_document_asks_for_goes_nowhere(stand_in: ClaudeStandIn) -> None:
     # P37
     order = (
@@ -205,11 +221,38 @@ def test_an_overloaded_claude_is_asked_again(stand_in: ClaudeStandIn) -> None:
 
 
 def test_a_wrong_key_is_told_by_name_only(stand_in: ClaudeStandIn) -> None:
-    with pytest.raises(GenerationError, match="AuthenticationError") as raised:
+    with pytest.raises(ConfigError, match="Check ANTHROPIC_API_KEY") as raised:
         ask(stand_in, anthropic_api_key="sk-other")
     assert "sk-other" not in str(raised.value) and QUESTION not in str(raised.value)
     with pytest.raises(ConfigError, match="ANTHROPIC_API_KEY"):
         Claude(settings(stand_in, anthropic_api_key=None))
+
+
+@pytest.mark.parametrize(
+    ("status", "variables"),
+    [
+        (401, "ANTHROPIC_API_KEY"),
+        (403, "ANTHROPIC_API_KEY"),
+        (404, "ANSWER_MODEL and ANTHROPIC_BASE_URL"),
+    ],
+)
+def test_what_the_environment_has_wrong_is_named(status: int, variables: str) -> None:
+    with ClaudeStandIn() as claude:  # of its own, as the fixture takes no 404
+        claude.fail_next(status)
+        with pytest.raises(ConfigError, match=f"Check {variables}") as raised:
+            ask(claude)
+    assert "stand-in" not in str(raised.value)  # Claude's words
+
+
+def test_the_settings_are_those_of_the_request(stand_in: ClaudeStandIn) -> None:
+    with Claude(settings(stand_in)) as claude:
+        claude.generate((), Query(text=QUESTION, question=QUESTION), KEPT)
+    (request,) = stand_in.requests()
+    assert claude.settings == {
+        "generator": request.body["model"],
+        "prompt_version": PROMPT_VERSION,
+        "max_tokens": request.body["max_tokens"],
+    }
 
 
 def test_a_stream_that_stalls_ends_by_the_timeout(stand_in: ClaudeStandIn) -> None:

@@ -69,7 +69,7 @@ def quote(embedder: Embedder) -> Quote:
     return generate
 
 
-def passages(answer: Answer) -> list[str]:
+def quotations(answer: Answer) -> list[str]:
     """What is quoted, without markers."""
     opening, _, rest = answer.text.partition("\n\n")
     assert opening in (quoted.OPENING, quoted.UNSURE)
@@ -123,7 +123,7 @@ def test_what_answers_in_other_words_is_quoted(quote: Quote) -> None:
         "box has been stuck at the border office for three days, who is able to let it through?"
     )
     answer = quote(question, *sample("teams/customs-and-cross-border.md"))
-    said = passages(answer)[0]
+    said = quotations(answer)[0]
     assert said.startswith("Ask the declarants, not the engineers, when: a parcel has been in")
     assert said.endswith("We cannot release a parcel, only they can.")
 
@@ -139,7 +139,7 @@ def test_an_item_of_a_long_list_follows_what_leads_in(quote: Quote) -> None:
     items = [f"- Point {number} {'and so on ' * 10}" for number in range(8)]
     items[3:3] = ["- Drain the kafka pool."]
     answer = quote("kafka pool", candidate("In an emergency:\n\n" + "\n".join(items)))
-    assert passages(answer)[0] == "In an emergency:\n\n- Drain the kafka pool."
+    assert quotations(answer)[0] == "In an emergency:\n\n- Drain the kafka pool."
 
 
 @pytest.mark.parametrize("path", sorted(p.relative_to(DOCS).as_posix() for p in DOCS.rglob("*.md")))
@@ -152,8 +152,8 @@ def test_every_quotation_stands_in_its_section(quote: Quote, path: str) -> None:
         assert citation.cited_text in texts[citation.section_id]
         assert f"[{citation.marker}]" in answer.text
     source = "".join(re.sub(r"\s", "", text) for text in texts.values())
-    for passage in passages(answer):
-        for line in passage.splitlines():
+    for quotation in quotations(answer):
+        for line in quotation.splitlines():
             assert re.sub(r"\s", "", line).removesuffix("|") in source
     # The first quotation has up to MAX_WORDS with its list, which is under a sentence.
     assert len(answer.text.split()) < 2 * quoted.MAX_WORDS
@@ -162,28 +162,33 @@ def test_every_quotation_stands_in_its_section(quote: Quote, path: str) -> None:
 def test_quotations_of_a_page_keep_its_order(quote: Quote) -> None:
     page = candidate("Alpha one.\n\nFiller text here.\n\nAlpha beta gamma two.\n")
     answer = quote("alpha beta gamma", page)
-    assert passages(answer)[-1] == "Alpha beta gamma two."
+    assert quotations(answer)[-1] == "Alpha beta gamma two."
     page = candidate("Alpha beta one.\n\nFiller text here.\n\nAlpha beta gamma two.\n")
-    assert passages(quote("alpha beta gamma", page)) == ["Alpha beta one.", "Alpha beta gamma two."]
+    assert quotations(quote("alpha beta gamma", page)) == [
+        "Alpha beta one.",
+        "Alpha beta gamma two.",
+    ]
 
 
 def test_steps_that_are_far_apart_keep_their_numbers(quote: Quote) -> None:
     steps = [f"{number}. Do the thing {'again ' * 20}now." for number in range(1, 9)]
     steps[1], steps[5] = "2. Drain the kafka pool.", "6. Refill the kafka pool."
     answer = quote("kafka pool", candidate("\n".join(steps)))
-    assert passages(answer) == ["2. Drain the kafka pool.", "6. Refill the kafka pool."]
+    assert quotations(answer) == ["2. Drain the kafka pool.", "6. Refill the kafka pool."]
 
 
 def test_a_nested_item_is_a_list_by_itself_again(quote: Quote) -> None:
     items = [f"- Point {number} {'and so on ' * 10}" for number in range(8)]
     items[3:3] = ["    - Drain the kafka pool."]
-    assert passages(quote("kafka pool", candidate("\n".join(items)))) == ["- Drain the kafka pool."]
+    assert quotations(quote("kafka pool", candidate("\n".join(items)))) == [
+        "- Drain the kafka pool."
+    ]
 
 
 def test_a_nested_item_before_an_outer_one_is_not_code(quote: Quote) -> None:
     items = [f"- Point {number} {'and so on ' * 10}" for number in range(8)]
     items[3:3] = ["    - Drain the kafka pool.", "- Refill the kafka pool."]
-    said = passages(quote("kafka pool", candidate("\n".join(items))))
+    said = quotations(quote("kafka pool", candidate("\n".join(items))))
     assert said == ["- Drain the kafka pool.", "- Refill the kafka pool."]
 
 

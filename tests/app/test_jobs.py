@@ -1,12 +1,18 @@
 """Questions at work: each taken once, each told of its end."""
 
+from collections.abc import Callable
+from concurrent.futures import Executor, Future
+from functools import partial
 from threading import Barrier, Event, Thread
+from typing import Any
 
+from app import posting
 from app.blocks import MESSAGE_TEXT
+from app.jobs import Jobs
 from app.posting import FAILURE
 from app.records import Answer, Arrival
 from retrieval.db import Database
-from tests.app.bot import Bot, connected, find_rows
+from tests.app.bot import Bot, GivenAnswers, connected, find_rows
 from tests.stand_ins.slack import SlackStandIn
 
 
@@ -97,10 +103,79 @@ def test_what_does_not_end_in_time_is_told(slack: SlackStandIn, database: Databa
         for question in questions[:4]:
             bot.answerer.wait_until_asked(question)
         bot.jobs.close(timeout_s=0)
-        traces = find_rows(database, "traces")
-        told = answers(slack)
         for until in held.values():
             until.set()
-    assert {trace.error_class for trace in traces} == {"Stopped"}
-    assert sorted(told) == sorted(FAILURE.format(reference=trace.trace_id) for trace in traces)
+    # Those that were at work have ended by now, and had an answer.
+    traces = find_rows(database, "traces")
+    assert {(trace.outcome, trace.error_class) for trace in traces} == {("failed", "Stopped")}
+    assert sorted(answers(slack)) == sorted(
+        FAILURE.format(reference=trace.trace_id) for trace in traces
+    )
     assert len(bot.answerer.asked.having()) == 4
+    assert len(slack.calls("reactions.remove")) == 5
+
+
+def test_an_error_after_the_end_was_told_is_not_told_too(
+    slack: SlackStandIn, database: Database
+) -> None:
+    with connected(slack, database) as bot:
+        bot.answerer.held["slow?"] = Event()
+        bot.answerer.answers["slow?"] = RuntimeError("late")
+        bot.jobs.take(written(slack, "slow?"))
+        bot.answerer.wait_until_asked("slow?")
+        bot.jobs.close(timeout_s=0)
+        bot.answerer.held["slow?"].set()
+    (trace,) = find_rows(database, "traces")
+    assert trace.error_class == "Stopped"
+    assert answers(slack) == [FAILURE.format(reference=trace.trace_id)]
+
+
+def test_what_is_being_posted_at_the_end_is_waited_for(
+    slack: SlackStandIn, database: Database
+) -> None:
+    arrived = Event()
+    slack.delay("chat.postMessage", arrived)
+    with connected(slack, database) as bot:
+        bot.jobs.take(written(slack, "how long?"))
+        slack.wait_for_call("chat.postMessage")
+        closing = Thread(target=bot.jobs.close, args=(0,))
+        closing.start()
+        closing.join(0.3)  # time enough to give it up
+        assert closing.is_alive()
+        arrived.set()
+        closing.join()
+        (trace,) = find_rows(database, "traces")
+    assert (trace.outcome, len(trace.answer_ts)) == ("answered", 1)
+    assert answers(slack) == ["You ask: how long?"]
+
+
+class EndsWhenCancelled(Future[None]):
+    """A job that ends after it was last waited for, and before it is cancelled."""
+
+    def __init__(self, work: Callable[[], object]) -> None:
+        super().__init__()
+        self._work = work
+
+    def cancel(self) -> bool:
+        self._work()
+        self.set_result(None)
+        return False
+
+
+class LateExecutor(Executor):
+    def submit(self, work: Any, /, *args: Any, **kwargs: Any) -> Any:
+        return EndsWhenCancelled(partial(work, *args, **kwargs))
+
+
+def test_what_ended_just_in_time_did_not_fail(slack: SlackStandIn, database: Database) -> None:
+    jobs = Jobs(
+        client=posting.build_client(slack.bot_token, slack.api_url),
+        database=database,
+        answerer=GivenAnswers(database),
+        executor=LateExecutor(),
+    )
+    jobs.take(written(slack, "how long?"))
+    jobs.close(timeout_s=0)
+    assert answers(slack) == ["You ask: how long?"]
+    (trace,) = find_rows(database, "traces")
+    assert (trace.outcome, trace.error_class) == ("answered", None)

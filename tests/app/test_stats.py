@@ -1,6 +1,7 @@
 """The counts of the last days."""
 
 import json
+from dataclasses import replace
 from uuid import UUID
 
 from sqlalchemy import text
@@ -116,3 +117,9 @@ def test_the_json_is_one_line_with_every_count() -> None:
         "median_ms": 2345.6,
     }
     assert "\n" not in stats.to_json(COUNTS)
+
+
+def test_the_json_has_tenths_of_a_millisecond() -> None:
+    counts = replace(COUNTS, median_ms=2345.6789)
+    assert json.loads(stats.to_json(counts))["median_ms"] == 2345.7
+    assert json.loads(stats.to_json(replace(COUNTS, median_ms=None)))["median_ms"] is None

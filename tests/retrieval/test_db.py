@@ -4,10 +4,10 @@ import socket
 from collections.abc import Iterator
 
 import pytest
-from sqlalchemy import text
+from sqlalchemy import create_engine, make_url, text
 from sqlalchemy.exc import DBAPIError
 
-from retrieval.db import Database, migrate, open_database
+from retrieval.db import Database, migrate, open_database, refuse_pgvector
 from retrieval.errors import ConfigError
 from tests.conftest import Server
 
@@ -117,6 +117,51 @@ def test_an_unreachable_server_is_named_without_its_password() -> None:
         message = refusal(f"postgresql://bot:s3cret@127.0.0.1:{port}/footnote")
     assert f"127.0.0.1:{port}/footnote cannot be reached" in message
     assert "s3cret" not in message
+
+
+def test_a_password_elsewhere_in_the_url_is_not_told_either() -> None:
+    message = refusal("postgresql://127.0.0.1:1/footnote?user=bot&password=s3cret")
+    assert "127.0.0.1:1/footnote cannot be reached" in message
+    assert "s3cret" not in message
+
+
+@pytest.mark.parametrize(
+    ("version", "told"), [(None, "no pgvector"), ("0.7.4", "too old"), ("0.5.1", "too old")]
+)
+def test_a_missing_or_old_pgvector_is_refused(version: str | None, told: str) -> None:
+    with pytest.raises(ConfigError, match=told):
+        refuse_pgvector(version)
+
+
+@pytest.mark.parametrize("version", ["0.8.0", "0.8.5", "0.10.0", "1.0"])
+def test_a_recent_pgvector_will_do(version: str) -> None:
+    refuse_pgvector(version)
+
+
+def test_a_user_without_rights_is_told_what_to_grant(server: Server, database_url: str) -> None:
+    owner = create_engine(make_url(database_url).set(drivername="postgresql+psycopg"))
+    stranger = database_url.replace("//postgres:", "//stranger:")
+    try:
+        with owner.begin() as connection:
+            connection.execute(text("CREATE ROLE stranger LOGIN"))
+        assert "GRANT footnote_app" in refusal(stranger)
+        with owner.begin() as connection:
+            connection.execute(text("GRANT footnote_app TO stranger"))
+        open_database(stranger, tenant_id="acme").close()
+    finally:
+        with owner.begin() as connection:
+            connection.execute(text("DROP ROLE stranger"))
+        owner.dispose()
+
+
+def test_a_snapshot_sees_everything_as_it_was_at_its_first_statement(database: Database) -> None:
+    insert(database, "before.md", tenant_id="acme")
+    with database.snapshot() as connection:
+        listed = text("SELECT path FROM documents ORDER BY path")
+        assert connection.execute(listed).scalars().all() == ["before.md"]
+        insert(database, "meanwhile.md", tenant_id="acme")
+        assert connection.execute(listed).scalars().all() == ["before.md"]
+    assert paths(database) == ["before.md", "meanwhile.md"]
 
 
 @pytest.mark.parametrize("url", ["nonsense", "mysql://localhost/x", "sqlite://", "://"])

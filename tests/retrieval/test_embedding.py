@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -21,6 +22,23 @@ def test_all_vectors_are_of_unit_length(embedder: Embedder) -> None:
         assert np.linalg.norm(embedding.vector) == pytest.approx(1, abs=1e-5)
         lengths = np.linalg.norm(embedding.token_vectors, axis=1)
         assert lengths == pytest.approx(np.ones(len(lengths)), abs=1e-5)
+
+
+def test_threads_do_not_disturb_each_other(embedder: Embedder) -> None:
+    long = "word " * 400  # beyond the window: what one thread cuts another must not
+    texts = [["One."], ["Two words.", long], [long, "a somewhat longer text about the sea"]]
+    expected = [embedder.embed_documents(each)[0].vector for each in texts]
+
+    def work(number: int) -> None:
+        for turn in range(4):
+            index = (number + turn) % len(texts)
+            assert len(embedder.token_starts(long)) == 400
+            vector = embedder.embed_documents(texts[index])[0].vector
+            assert vector == pytest.approx(expected[index], abs=1e-4)
+            assert len(embedder.embed_query(QUERY).token_spans) > 5
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(work, range(8)))
 
 
 def test_documents_come_in_their_order_whatever_the_batches(embedder: Embedder) -> None:

@@ -19,7 +19,7 @@ from retrieval import generations, search
 from retrieval.db import Database
 from retrieval.embedding import Embedder, Embedding
 from retrieval.errors import ConfigError, IndexMismatch
-from retrieval.indexing import build_embedded_text
+from retrieval.indexing import build_embedded_text, name_source
 from retrieval.records import Chunk
 from retrieval.sources import markdown
 from retrieval.sources.markdown import Skipped
@@ -435,6 +435,34 @@ def test_a_rebuild_is_given_up_when_the_old_settings_come_back(
     ingest(database, embedder, LEAVE, VPN)
     assert find_states(database) == ["active"]
     assert len(find_index(database)["sections"]) == 2
+
+
+def test_pages_that_changed_during_a_rebuild_that_was_given_up_are_not_lost(
+    database: Database, embedder: Embedder
+) -> None:
+    ingest(database, embedder, LEAVE, VPN)
+    changed = page("leave.md", "# Leave\n\nYou have 30 days of leave a year.\n")
+    before_document(database, 3, interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        ingest(database, embedder, changed, VPN, DESK, tuning=OTHER_SIZES)
+    ingest(database, embedder, changed, VPN, DESK)
+    texts = [row[3] for row in find_index(database)["sections"]]
+    assert find_states(database) == ["active"]
+    assert [row[0] for row in find_index(database)["sections"]] == ["desk.md", "leave.md", "vpn.md"]
+    assert any("30 days" in each for each in texts)
+    assert not any("28 days" in each for each in texts)
+
+
+def test_a_folders_own_name_stands_for_one_folder(database: Database, tmp_path: Path) -> None:
+    wiki, handbook = tmp_path / "wiki" / "docs", tmp_path / "handbook" / "docs"
+    assert name_source(database, wiki, None) == "docs"
+    assert name_source(database, wiki, None) == "docs"
+    with pytest.raises(ConfigError, match="--source"):
+        name_source(database, handbook, None)
+    assert name_source(database, handbook, "handbook") == "handbook"
+    assert name_source(database, handbook, "docs") == "docs"  # said aloud: it has moved
+    with pytest.raises(ConfigError, match="--source"):
+        name_source(database, wiki, None)
 
 
 CONDITIONS = re.compile(

@@ -3,6 +3,7 @@
 import os
 from datetime import UTC, date, datetime
 from pathlib import Path
+from time import perf_counter
 
 import pytest
 
@@ -74,6 +75,9 @@ def test_a_rule_in_the_text_is_no_front_matter() -> None:
         "just words",
         "when: 2026-02-31",
         "\tx: 1",
+        "date: !!timestamp foo",
+        "draft: !!bool maybe",
+        'n: !!int ""',
         "[\n" * 1_500,
     ],
 )
@@ -279,6 +283,35 @@ def test_a_file_that_cannot_be_read_is_skipped_and_the_rest_goes_on(tmp_path: Pa
     first, second, third = read_files(find_files(tmp_path), folder=tmp_path)
     assert isinstance(first, Read) and isinstance(third, Read)
     assert second == Skipped(path="b.md", reason="cannot be read: No such file or directory")
+
+
+def test_what_is_not_a_file_of_the_folder_is_skipped_and_the_rest_goes_on(tmp_path: Path) -> None:
+    write(tmp_path, "docs/z.md", "elsewhere/secrets.md")
+    docs = tmp_path / "docs"
+    (docs / "linked.md").symlink_to(tmp_path / "elsewhere" / "secrets.md")
+    os.mkfifo(docs / "pipe.md")
+    (docs / os.fsdecode(b"caf\xe9.md")).write_text("# A page\n")
+    *refused, last = read_files(find_files(docs), folder=docs, base_url="https://wiki.example")
+    assert isinstance(last, Read) and last.document.path == "z.md"
+    assert refused == [
+        Skipped(path="caf?.md", reason="its name is not UTF-8; rename it"),
+        Skipped(
+            path="linked.md",
+            reason="a link to a file outside the folder; put the file itself there",
+        ),
+        Skipped(path="pipe.md", reason="not a regular file"),
+    ]
+
+
+def test_a_field_that_cannot_be_shown_is_left_out_or_mended() -> None:
+    assert front(r'title: "half \ud83d of it"').title == "half ? of it"
+    assert front("owner: 0x" + "f" * 5_000).owner is None
+
+
+def test_plain_text_takes_linear_time() -> None:
+    started = perf_counter()
+    plain_text(" " * 400_000 + "x")
+    assert perf_counter() - started < 2  # it took over ten minutes
 
 
 def test_urls_start_with_the_base_url(tmp_path: Path) -> None:

@@ -1,15 +1,17 @@
 """The whole search, over the sample documents."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
+from sqlalchemy import event
 
 from retrieval.db import Database
 from retrieval.embedding import Embedder
 from retrieval.errors import ConfigError, IndexMismatch
 from retrieval.retrieve import Clock, Retriever
 from retrieval.tuning import DEFAULT
-from tests.retrieval.pages import ask, build_retriever
+from tests.retrieval.pages import ask, build_retriever, ingest, page
 
 QUESTION = ask("what does err 2041 mean?")
 
@@ -105,3 +107,23 @@ def test_a_stage_that_fails_is_timed_too() -> None:
     with pytest.raises(ZeroDivisionError), clock.stage("rerank"):
         _ = 1 / 0
     assert list(clock.stage_ms) == ["rerank"]
+
+
+def test_a_question_asked_while_pages_change_sees_them_all_old(
+    database: Database, embedder: Embedder
+) -> None:
+    old = page("leave.md", "# Leave\n\nYou have 28 days of leave a year.\n")
+    ingest(database, embedder, old)
+    changed: list[str] = []
+
+    @event.listens_for(database.engine, "before_cursor_execute")
+    def change_meanwhile(_connection: Any, _cursor: Any, statement: str, *_more: Any) -> None:
+        if "identifier_postings" in statement and "asked" in statement and not changed:
+            changed.append("now")
+            ingest(
+                database, embedder, page("leave.md", "# Leave\n\nYou have 30 days of leave now.\n")
+            )
+
+    found = build_retriever(database, embedder).retrieve(ask("how many days of leave?"))
+    assert changed
+    assert ["28 days" in candidate.section.text for candidate in found.candidates] == [True]

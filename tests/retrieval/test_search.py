@@ -223,9 +223,10 @@ def insert_chunks(database: Database, count: int, *, seed: int) -> Vectors:
                     VALUES (:tenant_id, 's', 'p', 't', 'u', 'x', 'h') RETURNING document_id
                 )
                 INSERT INTO sections (tenant_id, audience, generation_id, document_id, ordinal,
-                                      heading_path, text, span_start, span_end, token_count)
+                                      heading_path, text, span_start, span_end, token_count,
+                                      content_hash)
                 SELECT :tenant_id, '{everyone}', generation_id, document_id, ordinal, '{}', 'x',
-                       0, 1, 1
+                       0, 1, 1, 'h'
                 FROM generation, document, generate_series(0, :count - 1) AS ordinal
             """),
             {"tenant_id": database.tenant_id, "count": count},

@@ -1,0 +1,79 @@
+"""The path from turns to a saved answer."""
+
+from collections.abc import Mapping, Sequence
+from typing import cast
+from uuid import UUID
+
+import pytest
+
+from app import traces
+from app.answering import Answerer
+from app.records import Answer, Arrival, Turn
+from retrieval.db import Database
+from retrieval.records import Candidate, Query, Retrieval, StoredSection
+from retrieval.retrieve import Retriever
+from tests.app.bot import find_rows
+
+TURNS = (Turn(speaker="user", text="how long?"),)
+SECTION = StoredSection(
+    section_id=1,
+    document_id=1,
+    path="failover.md",
+    title="Failover",
+    heading_path=("Failover",),
+    text="Failover takes 30 s.",
+    url="https://docs.example.com/failover",
+    owner=None,
+    updated_at=None,
+    verified_at=None,
+)
+
+
+class FindsOne:
+    """Finds the same section for every query."""
+
+    def __init__(self, database: Database) -> None:
+        self.database = database
+
+    def retrieve(self, query: Query) -> Retrieval:
+        found = (Candidate(section=SECTION, hits=(), rrf_score=0.0),)
+        return Retrieval(query=query, candidates=found, kept=found, settings={"depth": 9})
+
+
+class Says:
+    settings: Mapping[str, object] = {"generator": "says", "prompt_version": "7"}
+
+    def generate(self, turns: Sequence[Turn], query: Query, kept: Sequence[Candidate]) -> Answer:
+        return Answer(text=kept[0].section.text)
+
+
+@pytest.fixture
+def answerer(database: Database) -> Answerer:
+    return Answerer(retriever=cast(Retriever, FindsOne(database)), generator=Says())
+
+
+def claim(database: Database) -> UUID:
+    trace_id = traces.claim(database, Arrival(question="how long?"))
+    assert trace_id is not None
+    return trace_id
+
+
+def test_the_trace_has_the_settings_of_search_and_generator(
+    answerer: Answerer, database: Database
+) -> None:
+    answerer.answer(TURNS, claim(database), lambda: None)
+    (trace,) = find_rows(database, "traces")
+    assert trace.settings == {"depth": 9, "generator": "says", "prompt_version": "7"}
+
+
+def test_an_answer_is_not_saved_when_the_question_was_given_up(
+    answerer: Answerer, database: Database
+) -> None:
+    def refuse() -> None:
+        raise RuntimeError("given up")
+
+    with pytest.raises(RuntimeError, match="given up"):
+        answerer.answer(TURNS, claim(database), refuse)
+    (trace,) = find_rows(database, "traces")
+    assert (trace.outcome, trace.answer) == ("pending", None)
+    assert trace.kept == [1]  # what was found is not lost
