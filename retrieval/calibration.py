@@ -10,8 +10,7 @@ from sklearn.preprocessing import StandardScaler
 
 from retrieval import metrics
 from retrieval.errors import ConfigError
-from retrieval.evaluation import EvalCase
-from retrieval.metrics import Result
+from retrieval.evaluation import EvalCase, read_result
 from retrieval.records import Candidate
 from retrieval.relevance import FEATURES, Features, RelevanceModel
 from retrieval.rerank import Measured
@@ -54,7 +53,8 @@ def build_sample(case: EvalCase, candidates: Sequence[Candidate], measured: Meas
         candidates=tuple(candidates),
         features=measured.features,
         relevant=tuple(
-            any(metrics.hits(_result(candidate), each) for each in gold) for candidate in candidates
+            any(metrics.hits(read_result(candidate), each) for each in gold)
+            for candidate in candidates
         ),
     )
 
@@ -119,9 +119,5 @@ def _fit_logistic(samples: Sequence[Sample]) -> tuple[Features, float]:
 
 def _recall(sample: Sample, logits: Features) -> float:
     order = np.argsort(-logits, kind="stable")[:5]
-    kept = [_result(sample.candidates[index]) for index in order]
+    kept = [read_result(sample.candidates[index]) for index in order]
     return metrics.recall(kept, sample.case.gold_any, sample.case.gold_all)
-
-
-def _result(candidate: Candidate) -> Result:
-    return Result(doc=candidate.section.path, text=candidate.section.text)

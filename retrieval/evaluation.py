@@ -94,8 +94,8 @@ def _parse_gold(entries: Iterable[Mapping[str, Any]]) -> tuple[Gold, ...]:
 def build_result(case: EvalCase, retrieval: Retrieval, answer: str | None = None) -> CaseResult:
     """One case scored by what was found for it, and by the answer where there is one."""
     fused = sorted(retrieval.candidates, key=lambda candidate: -candidate.rrf_score)
-    candidates = tuple(map(_result, fused))
-    kept = tuple(map(_result, retrieval.kept))
+    candidates = tuple(map(read_result, fused))
+    kept = tuple(map(read_result, retrieval.kept))
     values = dict(metrics.score(candidates, kept, case.gold_any, case.gold_all))
     gold = [*case.gold_any, *case.gold_all]
     if answer is not None and gold:
@@ -106,7 +106,8 @@ def build_result(case: EvalCase, retrieval: Retrieval, answer: str | None = None
     return CaseResult(case=case, candidates=candidates, kept=kept, values=values, answer=answer)
 
 
-def _result(candidate: Candidate) -> Result:
+def read_result(candidate: Candidate) -> Result:
+    """A candidate as the metrics see it: its document and what the model would read."""
     return Result(doc=candidate.section.path, text=candidate.section.text)
 
 
