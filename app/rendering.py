@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any
 from tqdm import tqdm
 
 from app.records import Answer, Citation
+from retrieval.records import LEGS
 
 if TYPE_CHECKING:
     from app.answering import Asked
     from retrieval.calibration import Calibration
     from retrieval.indexing import Summary
-    from retrieval.records import Candidate, Retrieval
+    from retrieval.records import Candidate, Leg, Retrieval
 
 LINE_EVERY_S = 10  # chosen: a log of an hour's ingest stays readable
 
@@ -109,7 +110,7 @@ def build_retrieval(retrieval: "Retrieval") -> dict[str, Any]:
     """What `footnote retrieve --json` prints."""
     return {
         "question": retrieval.query.question,
-        "queries": [retrieval.query.text],
+        "queries": [retrieval.query.text, *retrieval.query.variants],
         "candidates": [_build_candidate(each) for each in retrieval.candidates],
         "kept": [_build_candidate(each) for each in retrieval.kept],
         "stage_ms": dict(retrieval.stage_ms),
@@ -118,17 +119,21 @@ def build_retrieval(retrieval: "Retrieval") -> dict[str, Any]:
 
 
 def _build_candidate(candidate: "Candidate") -> dict[str, Any]:
-    ranks = {hit.leg: hit.rank for hit in candidate.hits}
     return {
         "doc": candidate.section.path,
         "heading_path": list(candidate.section.heading_path),
         "text": candidate.section.text,
-        "dense_rank": ranks.get("dense"),
-        "lexical_rank": ranks.get("lexical"),
-        "identifier_rank": ranks.get("identifier"),
+        "dense_rank": _rank(candidate, "dense"),
+        "lexical_rank": _rank(candidate, "lexical"),
+        "identifier_rank": _rank(candidate, "identifier"),
         "rrf_score": candidate.rrf_score,
         "relevance": candidate.relevance,
     }
+
+
+def _rank(candidate: "Candidate", leg: "Leg") -> int | None:
+    hit = candidate.hit(leg)
+    return hit.rank if hit else None
 
 
 def build_retrieval_text(retrieval: "Retrieval") -> str:
@@ -136,12 +141,11 @@ def build_retrieval_text(retrieval: "Retrieval") -> str:
     kept = {candidate.section.section_id for candidate in retrieval.kept}
     lines = [f"{'':2}{'relevance':>9}{'rrf':>8}{'dense':>7}{'lexical':>8}{'ident.':>7}  section"]
     for candidate in retrieval.candidates:
-        ranks = {hit.leg: str(hit.rank) for hit in candidate.hits}
+        dense, lexical, identifier = (_rank(candidate, leg) or "-" for leg in LEGS)
         section = candidate.section
         lines.append(
             f"{'*' if section.section_id in kept else '':2}{candidate.relevance or 0:9.3f}"
-            f"{candidate.rrf_score:8.4f}{ranks.get('dense', '-'):>7}"
-            f"{ranks.get('lexical', '-'):>8}{ranks.get('identifier', '-'):>7}"
+            f"{candidate.rrf_score:8.4f}{dense:>7}{lexical:>8}{identifier:>7}"
             f"  {section.path} › {' › '.join(section.heading_path)}"
         )
     times = ", ".join(f"{stage} {ms:.0f}" for stage, ms in retrieval.stage_ms.items())

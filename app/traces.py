@@ -10,7 +10,7 @@ from sqlalchemy import text
 
 from app.records import Answer, Arrival, PastAnswer
 from retrieval.db import Database
-from retrieval.records import Candidate, Retrieval
+from retrieval.records import LEGS, Candidate, Retrieval
 
 
 def claim(database: Database, arrival: Arrival) -> UUID | None:
@@ -39,7 +39,7 @@ def save_retrieval(database: Database, trace_id: UUID, retrieval: Retrieval) -> 
         trace_id,
         "queries = :queries, candidates = CAST(:candidates AS jsonb), kept = :kept,"
         " settings = CAST(:settings AS jsonb), stage_ms = CAST(:stage_ms AS jsonb)",
-        queries=[retrieval.query.text],
+        queries=[retrieval.query.text, *retrieval.query.variants],
         candidates=json.dumps([build_candidate_row(each) for each in retrieval.candidates]),
         kept=[candidate.section.section_id for candidate in retrieval.kept],
         settings=json.dumps(dict(retrieval.settings)),
@@ -56,7 +56,8 @@ def build_candidate_row(candidate: Candidate) -> dict[str, Any]:
         "chunk_ids": list(candidate.chunk_ids),
         **{
             f"{hit.leg}_{name}": value
-            for hit in candidate.hits
+            for leg in LEGS
+            if (hit := candidate.hit(leg))
             for name, value in (("rank", hit.rank), ("score", hit.score))
         },
         "rrf_score": candidate.rrf_score,

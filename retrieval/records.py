@@ -3,9 +3,10 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import date, datetime
-from typing import Literal
+from typing import Literal, get_args
 
 Leg = Literal["dense", "lexical", "identifier"]
+LEGS: tuple[Leg, ...] = get_args(Leg)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,8 +54,9 @@ class Turn:
 class Query:
     """What is searched for."""
 
-    text: str  # worded to stand on its own
+    text: str  # worded to stand on its own; what candidates are reranked against
     question: str  # the last turn, as typed
+    variants: tuple[str, ...] = ()  # the same in other words, searched for as well
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,6 +68,7 @@ class Hit:
     rank: int  # from 1
     score: float  # cosine similarity in [-1, 1], or the leg's own; never compared across legs
     chunk_id: int | None = None
+    wording: int = 0  # of the query that found it: 0 its text, from 1 its variants
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,7 +92,7 @@ class Candidate:
     """A section in the running, with the evidence so far."""
 
     section: StoredSection
-    hits: tuple[Hit, ...]  # at most one a leg
+    hits: tuple[Hit, ...]  # at most one a leg and wording
     rrf_score: float  # orders the candidates of one query; means nothing across queries
     chunk_ids: tuple[int, ...] = ()  # of the section
     relevance: float | None = (
@@ -97,8 +100,9 @@ class Candidate:
     )
 
     def hit(self, leg: Leg) -> Hit | None:
-        """The hit of one leg, or None where that leg did not find the section."""
-        return next((hit for hit in self.hits if hit.leg == leg), None)
+        """The best hit of one leg, or None where that leg did not find the section."""
+        hits = (hit for hit in self.hits if hit.leg == leg)
+        return min(hits, key=lambda hit: hit.rank, default=None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
