@@ -7,10 +7,10 @@ BIN := $(VENV)/bin
 DEMO := env -u DATABASE_URL -u ANTHROPIC_API_KEY -u EMBEDDING_MODEL -u TENANT_ID \
 	FOOTNOTE_HOME="$(CURDIR)/.footnote/demo" HF_HUB_OFFLINE=1 $(BIN)/footnote
 # Each folder of documents is a tenant of its own, so that two evaluations do not mix.
-EVAL := env -u DATABASE_URL TENANT_ID="$(abspath $(DOCS))" FOOTNOTE_HOME="$(CURDIR)/.footnote/eval" \
-	$(BIN)/footnote
+EVAL_ENV := env -u DATABASE_URL TENANT_ID="$(abspath $(DOCS))" FOOTNOTE_HOME="$(CURDIR)/.footnote/eval"
+EVAL := $(EVAL_ENV) $(BIN)/footnote
 
-.PHONY: demo test lint eval
+.PHONY: demo test lint eval ablation parity
 
 demo: $(VENV)/.installed
 	$(DEMO) migrate
@@ -31,7 +31,20 @@ eval: $(VENV)/.installed
 	@test -n "$(DOCS)" -a -n "$(CASES)" || { echo "usage: make eval DOCS=folder CASES=file.jsonl"; exit 2; }
 	$(EVAL) migrate
 	$(EVAL) ingest "$(DOCS)" --prune
-	$(EVAL) eval "$(CASES)" $(if $(DUMP),--dump "$(DUMP)")
+	$(EVAL) eval "$(CASES)" $(if $(DUMP),--dump "$(DUMP)") $(if $(REPORT),--report "$(REPORT)")
+
+ablation: $(VENV)/.installed
+	@test -n "$(DOCS)" -a -n "$(CASES)" || { echo "usage: make ablation DOCS=folder CASES=file.jsonl"; exit 2; }
+	$(EVAL) migrate
+	$(EVAL) ingest "$(DOCS)" --prune
+	$(EVAL) ablation "$(CASES)" $(if $(SKIP_TUTORIAL),--skip-tutorial)
+
+# The lexical leg beside bm25s, over the same sections.
+parity: $(VENV)/.installed
+	@test -n "$(DOCS)" -a -n "$(CASES)" || { echo "usage: make parity DOCS=folder CASES=file.jsonl"; exit 2; }
+	$(EVAL) migrate
+	$(EVAL) ingest "$(DOCS)" --prune
+	$(EVAL_ENV) $(BIN)/python -m tests.peers.bm25s_parity "$(CASES)"
 
 $(VENV)/.installed: pyproject.toml
 	$(PYTHON) -m venv $(VENV)

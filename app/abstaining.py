@@ -1,5 +1,6 @@
 """The words with which Footnote says that it has no answer."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -8,6 +9,11 @@ from sqlalchemy import text
 from app.records import Abstention
 from retrieval.db import Database
 from retrieval.records import Query
+
+MOST_NAMED = 3  # names that no page mentions; who asks for more has pasted them
+
+# No dot, with which a name may be the address of a site, and no mark of Markdown's at an end.
+_HARMLESS = re.compile(r"[^\W_]+(?:[ _/-][^\W_]+)*")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,11 +35,23 @@ def load_searched(database: Database) -> Searched:
     )
 
 
-def explain(reason: Abstention, query: Query, searched: Searched) -> str:
-    """Why there is no answer, as a colleague would say it, and where we looked."""
+def explain(
+    reason: Abstention, query: Query, searched: Searched, *, unknown: Sequence[str] = ()
+) -> str:
+    """Why there is no answer, as a colleague would say it, and where we looked.
+
+    unknown are the names of an UNKNOWN_IDENTIFIER, as typed.
+    """
     if not searched.page_count:
         return "I have no pages to look in yet, so I can't answer this."
     pages = _pages(searched)
+    if reason == "UNKNOWN_IDENTIFIER":
+        shown = [_neutralise(name) for name in unknown[:MOST_NAMED]]
+        more = len(unknown) - len(shown)
+        named = _list([*shown, *([f"{more} more"] if more else [])], "or")
+        if searched.page_count == 1:
+            return f"{pages[0].upper()}{pages[1:]} does not mention {named}."
+        return f"None of {pages} mentions {named}."
     if reason == "UNSUPPORTED":
         return f"I found related pages, but they don't answer this. I looked in {pages}."
     asked = " ".join(query.text.split())
@@ -44,8 +62,15 @@ def explain(reason: Abstention, query: Query, searched: Searched) -> str:
 def _pages(searched: Searched) -> str:
     count = searched.page_count
     number = "the one page" if count == 1 else f"the {count:,} pages"
-    return f"{number} of {_list(searched.sources)}" if searched.sources else number
+    return f"{number} of {_list(searched.sources, 'and')}" if searched.sources else number
 
 
-def _list(names: Sequence[str]) -> str:
-    return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
+def _neutralise(name: str) -> str:
+    """A name that somebody typed, as code unless it is made of what no chat reads anything into:
+    an address would become a link, and a handle might call somebody."""
+    flat = " ".join(name.replace("`", "'").split())
+    return flat if _HARMLESS.fullmatch(flat) else f"`{flat}`"
+
+
+def _list(names: Sequence[str], conjunction: str) -> str:
+    return f" {conjunction} ".join(filter(None, [", ".join(names[:-1]), names[-1]]))

@@ -3,14 +3,18 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from time import perf_counter
+from typing import TYPE_CHECKING
 from uuid import UUID
 
 from app import abstaining, traces
 from app.generate.generator import Generator
 from app.records import Abstention, Answer, Arrival, Turn
-from app.rewrite import rewrite
+from app.searching import search
 from retrieval.records import Query, Retrieval
 from retrieval.retrieve import Retriever
+
+if TYPE_CHECKING:  # takes seconds to import, and without a key nothing needs it
+    from app.reword import Rewriter
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -19,6 +23,7 @@ class Answerer:
 
     retriever: Retriever
     generator: Generator
+    rewriter: "Rewriter | None" = None  # None: questions are worded by rules alone
 
     def answer(
         self, turns: Sequence[Turn], trace_id: UUID, before_saving: Callable[[], None]
@@ -40,11 +45,11 @@ class Answerer:
         """As answer, with all that was found; stage_ms has every stage, and their total."""
         database = self.retriever.database
         start = perf_counter()
-        query = rewrite(turns)
-        retrieval = self.retriever.retrieve(query)
-        traces.save_retrieval(database, trace_id, retrieval)
+        found = search(self.retriever, turns, self.rewriter)
+        retrieval = found.retrieval
+        traces.save_retrieval(database, trace_id, retrieval, tokens=found.tokens)
         generating = perf_counter()
-        answer = self._generate(turns, query, retrieval)
+        answer = self._generate(turns, retrieval.query, retrieval)
         end = perf_counter()
         stage_ms = {
             **retrieval.stage_ms,
@@ -62,12 +67,20 @@ class Answerer:
         if retrieval.kept:
             answer = self.generator.generate(turns, query, retrieval.kept)
         else:
-            reason: Abstention = "BELOW_FLOOR" if retrieval.candidates else "NO_CANDIDATES"
-            answer = Answer(text="", abstained_because=reason)
+            answer = Answer(text="", abstained_because=_find_reason(retrieval))
         if answer.abstained_because is None:
             return answer
         searched = abstaining.load_searched(self.retriever.database)
-        return replace(answer, text=abstaining.explain(answer.abstained_because, query, searched))
+        text = abstaining.explain(
+            answer.abstained_because, query, searched, unknown=retrieval.unknown
+        )
+        return replace(answer, text=text)
+
+
+def _find_reason(retrieval: Retrieval) -> Abstention:
+    if retrieval.unknown:
+        return "UNKNOWN_IDENTIFIER"
+    return "BELOW_FLOOR" if retrieval.candidates else "NO_CANDIDATES"
 
 
 @dataclass(frozen=True, kw_only=True)

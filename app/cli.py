@@ -3,6 +3,7 @@
 import json
 import os
 import sys
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -151,10 +152,11 @@ def retrieve(settings: Settings, question: str, as_json: bool) -> None:
     """Search only: what each stage found, with scores and times."""
     from app import parts
     from app.records import Turn
-    from app.rewrite import rewrite
+    from app.searching import search
 
     retriever = parts.build_retriever(settings, _open(settings))
-    retrieval = retriever.retrieve(rewrite([Turn(speaker="user", text=question)]))
+    turns = [Turn(speaker="user", text=question)]
+    retrieval = search(retriever, turns, parts.build_rewriter(settings)).retrieval
     if as_json:
         click.echo(json.dumps(rendering.build_retrieval(retrieval), ensure_ascii=False))
     else:
@@ -162,7 +164,9 @@ def retrieve(settings: Settings, question: str, as_json: bool) -> None:
 
 
 @main.command("eval")
-@click.argument("cases", type=click.Path(path_type=Path))
+@click.argument(
+    "case_files", metavar="CASES...", nargs=-1, required=True, type=click.Path(path_type=Path)
+)
 @as_json
 @click.option(
     "--dump",
@@ -170,31 +174,101 @@ def retrieve(settings: Settings, question: str, as_json: bool) -> None:
     help="Write what was found for each case, one JSON object a line.",
 )
 @click.option("--answers", is_flag=True, help="Answer each case too, and measure the answers.")
+@click.option(
+    "--report",
+    type=click.Path(path_type=Path, dir_okay=False, writable=True),
+    help="Write a page with pictures, and what was found instead for each case that failed.",
+)
+@click.option(
+    "--compare", metavar="RUN", help="A run of before, by its number, or `last`: won and lost."
+)
 @click.pass_obj
 def evaluate(
-    settings: Settings, cases: Path, as_json: bool, dump: Path | None, answers: bool
+    settings: Settings,
+    case_files: tuple[Path, ...],
+    as_json: bool,
+    dump: Path | None,
+    answers: bool,
+    report: Path | None,
+    compare: str | None,
 ) -> None:
-    """Measure the search on cases with known answers."""
-    from app import evaluating, parts
+    """Measure the search on cases with known answers; each file is a set of its own."""
+    from app import evaluating, figures, parts
+    from app.report import build_page
     from retrieval import evaluation
 
-    loaded = evaluation.load_cases(cases)
-    answerer = parts.build_answerer(settings, _open(settings))
-    with rendering.progress_bar("case") as progress:
-        run = evaluating.run(
-            answerer.retriever,
-            loaded,
-            name=cases.name,
-            progress=progress,
-            generator=answerer.generator if answers else None,
-        )
+    sets = evaluating.load_sets(case_files)
+    for path in filter(None, (dump, report)):
+        _check_writable(path)
+    opened = _open(settings)
+    before = evaluating.find_runs(opened, compare, sets) if compare else {}
+    answerer = parts.build_answerer(settings, opened)
+    runs = []
+    for eval_set in sets:
+        with rendering.progress_bar("case") as progress:
+            run = evaluating.run(
+                answerer.retriever,
+                eval_set,
+                progress=progress,
+                generator=answerer.generator if answers else None,
+                rewriter=answerer.rewriter,
+                before=before.get(eval_set.name),
+            )
+        runs.append(run)
     if dump:
-        rows = map(evaluation.build_dump_row, run.results)
+        rows = (evaluation.build_dump_row(result) for run in runs for result in run.results)
         _write(dump, "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
+    if report:
+        _write(report, build_page(runs))
     if as_json:
-        click.echo(json.dumps({"run_id": run.run_id, "settings": run.settings, "means": run.means}))
+        for run in runs:
+            click.echo(json.dumps(figures.build_run_json(run), ensure_ascii=False))
     else:
-        click.echo(evaluation.build_table(run.means))
+        click.echo("\n\n".join(map(figures.build_run, runs)))
+
+
+@main.command()
+@click.argument("cases", type=click.Path(path_type=Path))
+@as_json
+@click.option(
+    "--skip-tutorial",
+    is_flag=True,
+    help="Leave out the row that needs all documents embedded once more, which takes minutes.",
+)
+@click.pass_obj
+def ablation(settings: Settings, cases: Path, as_json: bool, skip_tutorial: bool) -> None:
+    """What each stage of the search brings on cases with known answers, as a Markdown table.
+
+    Queries of a model are taken from CASES.rewrites.jsonl where that is there.
+    """
+    from app import evaluating, figures, parts
+    from retrieval import ablation, evaluation
+
+    loaded = evaluation.load_cases(cases)
+    rewrites = evaluating.load_rewrites(cases.with_suffix(".rewrites.jsonl"))
+    retriever = parts.build_retriever(settings, _open(settings))
+    tutorial = None
+    if not skip_tutorial:
+        with rendering.progress_bar("window") as progress:
+            tutorial = ablation.search_windows(retriever, progress)
+    with rendering.progress_bar("stage") as progress:
+        rows = evaluating.ablate(
+            retriever, loaded, tutorial=tutorial, rewrites=rewrites, progress=progress
+        )
+    if as_json:
+        for row in rows:
+            line = {"stage": row.stage, **row.values, "median_ms": row.median_ms}
+            click.echo(json.dumps(line, ensure_ascii=False))
+    else:
+        click.echo(figures.build_ablation(rows))
+
+
+def _check_writable(path: Path) -> None:
+    """Raise ConfigError now rather than after minutes of work; leaves the file as it is."""
+    try:
+        path.open("a").close()
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be written: {error.strerror}.") from error
 
 
 def _write(path: Path, text: str) -> None:
@@ -211,26 +285,101 @@ def _write(path: Path, text: str) -> None:
 @click.option(
     "--out",
     type=click.Path(path_type=Path, dir_okay=False, writable=True),
-    help="Write the fitted model, to be kept as retrieval/relevance.json.",
+    help="Write the fitted model, to be kept as retrieval/relevance.json, instead of using it.",
 )
 @click.pass_obj
 def calibrate(settings: Settings, case_files: tuple[Path, ...], out: Path | None) -> None:
     """Fit relevance and floor on cases; prints coverage against false answers."""
     from app import evaluating, parts
-    from retrieval import evaluation
+    from retrieval import evaluation, relevance
 
     cases = [case for path in case_files for case in evaluation.load_cases(path)]
-    retriever = parts.build_retriever(settings, _open(settings))
+    if out:
+        _check_writable(out)
+    opened = _open(settings)
+    retriever = parts.build_retriever(settings, opened)
     with rendering.progress_bar("case") as progress:
         calibration = evaluating.calibrate(
             retriever,
             cases,
-            names=[f"{path.resolve().parent.name}/{path.stem}" for path in case_files],
+            names=[evaluation.name_cases(path) for path in case_files],
             progress=progress,
         )
     click.echo(rendering.build_calibration(calibration))
     if out:
-        calibration.model.save(out)
+        _write(out, relevance.build_json(calibration.fitted.model))
+        return
+    with opened.transaction() as connection:
+        relevance.save(connection, calibration.kept.model)
+
+
+@main.group("synonyms")
+def synonyms_group() -> None:
+    """What people call a thing, and what the documents call it."""
+
+
+@synonyms_group.command("list")
+@as_json
+@click.pass_obj
+def list_synonyms(settings: Settings, as_json: bool) -> None:
+    """All synonyms, in the format that `add --file` reads."""
+    from app import synonyms
+
+    for synonym in synonyms.load(_open(settings)):
+        click.echo(json.dumps(asdict(synonym), ensure_ascii=False) if as_json else synonym.line)
+
+
+@synonyms_group.command("add")
+@click.argument("phrase", required=False)
+@click.argument("meaning", required=False)
+@click.option("--one-way", is_flag=True, help="Not the phrase for the meaning, too.")
+@click.option(
+    "--file",
+    "path",
+    type=click.Path(path_type=Path),
+    help="Add all of a file in Solr's format: `a, b, c` and `a => b`.",
+)
+@click.pass_obj
+def add_synonyms(
+    settings: Settings, phrase: str | None, meaning: str | None, one_way: bool, path: Path | None
+) -> None:
+    """Search for MEANING as well where PHRASE is asked for, and the other way round."""
+    from app import synonyms
+
+    if path and not (phrase or one_way):
+        wanted = synonyms.read_file(path)
+    elif phrase and meaning and not path:
+        wanted = [synonyms.build(phrase, meaning, two_way=not one_way)]
+    else:
+        raise click.UsageError("Give PHRASE and MEANING, or --file FILE.")
+    new = synonyms.add(_open(settings), wanted)
+    click.echo(f"{new} added, {len(wanted) - new} there before")
+
+
+@synonyms_group.command("remove")
+@click.argument("phrase")
+@click.argument("meaning", required=False)
+@click.pass_obj
+def remove_synonyms(settings: Settings, phrase: str, meaning: str | None) -> None:
+    """Forget MEANING for PHRASE, and the other way round; without MEANING all of them."""
+    from app import synonyms
+
+    removed = synonyms.remove(_open(settings), phrase, meaning)
+    click.echo("\n".join(f"removed {synonym.line}" for synonym in removed) or "nothing to remove")
+
+
+@synonyms_group.command("suggest")
+@as_json
+@click.pass_obj
+def suggest_synonyms(settings: Settings, as_json: bool) -> None:
+    """Pairs from questions that went wrong and abbreviations from documents; adds nothing."""
+    from app import suggesting
+
+    for suggestion in suggesting.suggest(_open(settings)):
+        if as_json:
+            click.echo(json.dumps(asdict(suggestion), ensure_ascii=False))
+        else:
+            click.echo(suggesting.build_text(suggestion))
 
 
 @main.command()

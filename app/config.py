@@ -23,10 +23,17 @@ class Settings(BaseSettings):
     )
     tenant_id: str = Field("default", description="Whose documents and traces are used")
     embedding_model: str = Field(PACKAGED, description="sentence-transformers name or folder")
+    rerank_model: str | None = Field(
+        None, description="CrossEncoder name or folder; unset: late interaction"
+    )
     anthropic_api_key: SecretStr | None = Field(None, description="Unset: answers are quoted")
     anthropic_base_url: str | None = Field(None, description="Another base URL of the Messages API")
     answer_model: str = Field("claude-sonnet-5-5", description="Claude model that writes answers")
     answer_timeout_s: float = Field(60, gt=0, description="Longest wait for one Claude call")
+    rewrite_model: str = Field(
+        "claude-haiku-5-5", description="Claude model that rewords questions"
+    )
+    rewrite_timeout_ms: int = Field(1_500, gt=0, description="Longest wait for its rewording")
     slack_bot_token: SecretStr | None = Field(None, description="xoxb-…, for `footnote serve`")
     slack_app_token: SecretStr | None = Field(None, description="xapp-…, for Socket Mode")
     slack_api_url: str = Field("https://slack.com/api/", description="Base URL of Slack's Web API")

@@ -14,6 +14,7 @@ from retrieval import generations, relevance
 from retrieval.db import Database
 from retrieval.embedding import Embedder
 from retrieval.errors import ConfigError
+from retrieval.rerank import Reranker
 from retrieval.tuning import DEFAULT
 
 FRESHNESS_DAYS = 365  # older than this, a page's word is taken with care
@@ -36,6 +37,7 @@ def examine(settings: Settings) -> list[Finding]:
     try:
         embedder = parts.load_embedder(settings)
         findings.append(_ok(f"Embedding model {embedder.name} loads."))
+        reranker = parts.load_reranker(settings)
         database = open_database(settings)
     except ConfigError as error:
         return [*findings, _error(str(error))]
@@ -43,6 +45,7 @@ def examine(settings: Settings) -> list[Finding]:
     with closing(database), database.transaction() as connection:
         findings += _examine_policies(connection)
         findings += _examine_index(connection, embedder)
+        findings += _examine_relevance(connection, reranker, embedder)
         findings += _examine_documents(connection, database)
     return findings
 
@@ -65,12 +68,6 @@ def _examine_settings(settings: Settings) -> Iterator[Finding]:
     if missing:
         names = " and ".join(name.upper() for name in missing)
         yield _note(f"{names} not set: `footnote serve` needs them, the terminal does not.")
-    fitted_for = relevance.load().embedder
-    if settings.embedding_model != fitted_for:
-        yield _note(
-            f"Relevance and floor were fitted for {fitted_for}, not {settings.embedding_model}: "
-            "run `footnote calibrate` on cases of your own."
-        )
 
 
 def _examine_policies(connection: Connection) -> Iterator[Finding]:
@@ -106,6 +103,20 @@ def _examine_index(connection: Connection, embedder: Embedder) -> Iterator[Findi
         yield _ok(f"The index is complete: {active.chunk_count:,} chunks.")
     if generations.load(connection, "building"):
         yield _note("A new index is half built. Run `footnote ingest` again to finish it.")
+
+
+def _examine_relevance(
+    connection: Connection, reranker: Reranker, embedder: Embedder
+) -> Iterator[Finding]:
+    try:
+        model = relevance.load(connection, relevance.build_basis(reranker, embedder, DEFAULT))
+    except ConfigError as error:
+        yield _error(str(error))
+        return
+    yield _ok(
+        f"Reranker {reranker.name}: relevance fitted on {model.fitted_on} on "
+        f"{', '.join(model.cases)}; floor {model.floor:.4f}."
+    )
 
 
 def _examine_documents(connection: Connection, database: Database) -> Iterator[Finding]:

@@ -2,20 +2,75 @@
 
 import json
 import subprocess
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import text
+from sqlalchemy import Row, text
 
 from app.generate.generator import Generator
 from app.rewrite import rewrite
-from retrieval import calibration, evaluation
+from app.searching import build_query, search
+from retrieval import ablation, calibration, comparison, evaluation, relevance
+from retrieval.ablation import Row as AblationRow
+from retrieval.ablation import Stage
 from retrieval.calibration import Calibration
+from retrieval.comparison import Difference
 from retrieval.db import Database
+from retrieval.errors import ConfigError
 from retrieval.evaluation import CaseResult, EvalCase
 from retrieval.records import Retrieval
 from retrieval.retrieve import Retriever
+
+if TYPE_CHECKING:  # takes seconds to import, and most runs do without
+    from app.reword import Rewriter
+
+LAST = "last"  # names the latest run of the same set, instead of an id
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EvalSet:
+    """Cases that are measured together, and what they are called."""
+
+    name: str
+    cases: tuple[EvalCase, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredCase:
+    """What is kept of one case of a run."""
+
+    digest: str | None  # of the case, to notice one that was changed; older runs have none
+    kept: tuple[str, ...]  # paths of the sections kept, best first
+    values: Mapping[str, float]  # metric -> value, those that apply
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredRun:
+    """A run of before, as it is compared with."""
+
+    run_id: int
+    name: str  # of its set
+    started_at: datetime
+    commit: str | None
+    settings: Mapping[str, object]
+    cases: Mapping[str, StoredCase]  # by case_id
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """A run against one before, over the cases that both have."""
+
+    before: StoredRun
+    common: int  # cases
+    only_before: int
+    only_after: int
+    differences: tuple[Difference, ...]
+    settings: Mapping[str, tuple[object, object]]  # those that are not as they were
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,42 +78,87 @@ class Run:
     """One run as it is stored."""
 
     run_id: int
+    name: str  # of its set
+    started_at: datetime
+    commit: str | None
     settings: Mapping[str, object]
     results: tuple[CaseResult, ...]
     means: Mapping[str, Mapping[str, float]]  # group -> metric -> mean
+    comparison: Comparison | None
 
 
 Progress = Callable[[int, int], None]  # cases done, of how many
 
 
+def load_sets(paths: Sequence[Path]) -> list[EvalSet]:
+    """A set for each file of cases; raises ConfigError as load_cases does, and when two share
+    an id, since results are told apart by it."""
+    sets = [
+        EvalSet(name=evaluation.name_cases(path), cases=tuple(evaluation.load_cases(path)))
+        for path in paths
+    ]
+    names: dict[str, str] = {}
+    for each in sets:
+        for case in each.cases:
+            if case.case_id in names:
+                raise ConfigError(
+                    f"{names[case.case_id]} and {each.name} both have a case {case.case_id!r}. "
+                    "Evaluate them one after the other."
+                )
+        names |= {case.case_id: each.name for case in each.cases}
+    return sets
+
+
 def run(
     retriever: Retriever,
-    cases: Sequence[EvalCase],
+    eval_set: EvalSet,
     *,
-    name: str,
     progress: Progress,
     generator: Generator | None = None,
+    rewriter: "Rewriter | None" = None,
+    before: StoredRun | None = None,
 ) -> Run:
-    """Every case through rewriting and search, scored and saved under the name of the set.
+    """Every case through rewriting and search, scored, followed and saved.
 
-    With a generator each is answered as well. Raises as the generator does.
+    With a generator each is answered as well; with a run of before, compared with it. Raises as
+    the generator does.
     """
+    started_at = datetime.now(UTC)
     settings: Mapping[str, object] = {}
+    rewritings: Counter[str] = Counter()
     results = []
-    for done, case in enumerate(cases, 1):
-        retrieval = retriever.retrieve(rewrite(case.turns))
+    for done, case in enumerate(eval_set.cases, 1):
+        retrieval = search(retriever, case.turns, rewriter).retrieval
         settings = retrieval.settings
+        rewritings[str(settings["rewriting"])] += 1
         answer = _answer(generator, case, retrieval) if generator else None
-        results.append(evaluation.build_result(case, retrieval, answer))
-        progress(done, len(cases))
-    means = evaluation.means(results)
+        trails = evaluation.follow(case, retrieval, retriever)
+        results.append(evaluation.build_result(case, retrieval, answer, trails))
+        progress(done, len(eval_set.cases))
+    settings = {**settings, "rewriting": dict(rewritings)}
     if generator:
         settings = {**settings, **generator.settings}
+    means, commit = evaluation.means(results), _find_commit()
+    run_id = _save(
+        retriever.database,
+        {
+            "name": eval_set.name,
+            "started_at": started_at,
+            "commit": commit,
+            "settings": json.dumps(dict(settings)),
+            "means": json.dumps(means),
+            "results": json.dumps(list(map(_build_stored, results))),
+        },
+    )
     return Run(
-        run_id=_save(retriever.database, name, settings, results, means),
+        run_id=run_id,
+        name=eval_set.name,
+        started_at=started_at,
+        commit=commit,
         settings=settings,
         results=tuple(results),
         means=means,
+        comparison=compare(before, results, settings) if before else None,
     )
 
 
@@ -72,46 +172,195 @@ def _answer(generator: Generator, case: EvalCase, retrieval: Retrieval) -> str:
 def calibrate(
     retriever: Retriever, cases: Sequence[EvalCase], *, names: Sequence[str], progress: Progress
 ) -> Calibration:
-    """A relevance model fitted on the cases, over the index as it is."""
+    """A relevance model fitted on the cases, over the index as it is; needs none before."""
     samples = []
     for done, case in enumerate(cases, 1):
-        candidates, measured = retriever.measure(rewrite(case.turns))
+        candidates, measured = retriever.measure(build_query(retriever.database, case.turns))
         samples.append(calibration.build_sample(case, candidates, measured))
         progress(done, len(cases))
-    return calibration.fit(samples, embedder=retriever.embedder.name, cases=names)
+    basis = retriever.basis
+    return calibration.calibrate(
+        samples, basis, cases=names, packaged=relevance.load_packaged(basis)
+    )
 
 
-def _save(
-    database: Database,
-    name: str,
-    settings: Mapping[str, object],
-    results: Sequence[CaseResult],
-    means: Mapping[str, Mapping[str, float]],
-) -> int:
+def ablate(
+    retriever: Retriever,
+    cases: Sequence[EvalCase],
+    *,
+    tutorial: Stage | None,
+    rewrites: Mapping[str, Sequence[str]],
+    progress: Progress,
+) -> list[AblationRow]:
+    """What each stage of the search brings, from a tutorial's to all of it.
+
+    rewrites has a model's queries by case_id. Synonyms and rewrites have a row where any case has
+    some. Raises as ablation.measure does.
+    """
+    plain = [(case, rewrite(case.turns)) for case in cases]
+    known = [(case, build_query(retriever.database, case.turns)) for case in cases]
+    reworded = [
+        (case, replace(query, variants=query.variants + tuple(rewrites.get(case.case_id, ()))))
+        for case, query in known
+    ]
+    legs = partial(ablation.search_legs, retriever)
+    whole = ablation.retrieve(retriever)
+    stages = [
+        ("structure: sections by their chunks, dense", legs("dense"), plain),
+        ("lexical alone", legs("lexical"), plain),
+        ("dense + lexical", legs("dense", "lexical"), plain),
+        ("+ identifiers", ablation.search_all_legs(retriever), plain),
+        ("+ late interaction", ablation.narrow(retriever), plain),
+        ("+ relevance model", ablation.rerank(retriever), plain),
+        ("+ choice of what is kept, floor", whole, plain),
+    ]
+    if tutorial:
+        stages.insert(0, ("tutorial: windows of 512 tokens, dense", tutorial, plain))
+    if known != plain:
+        stages.append(("+ synonyms", whole, known))
+    if reworded != known:
+        stages.append(("+ rewriting, queries of a stand-in", whole, reworded))
+    rows = []
+    for done, (name, stage, queries) in enumerate(stages, 1):
+        rows.append(ablation.measure(name, stage, queries))
+        progress(done, len(stages))
+    return rows
+
+
+def load_rewrites(path: Path) -> dict[str, tuple[str, ...]]:
+    """A model's queries by case_id, from lines of id and queries; none when there is no file.
+
+    Raises ConfigError naming the line that is none.
+    """
+    if not path.exists():
+        return {}
+    rewrites = {}
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+        try:
+            row = json.loads(line)
+            rewrites[str(row["id"])] = tuple(map(str, row["queries"]))
+        except (ValueError, KeyError, TypeError) as error:
+            raise ConfigError(
+                f"{path} line {number} is not a JSON object with id and queries."
+            ) from error
+    return rewrites
+
+
+def find_runs(database: Database, wanted: str, sets: Sequence[EvalSet]) -> dict[str, StoredRun]:
+    """The run to compare each set with, by the set's name: by its id, or the last of the set.
+
+    A set that shares no case with it has none. Raises ConfigError when there is no such run, or
+    none of the sets shares a case with it.
+    """
+    found = {each.name: _find_run(database, wanted, each.name) for each in sets}
+    shared = {each.name: found[each.name] for each in sets if _shared(each.cases, found[each.name])}
+    if not shared:
+        names = " and ".join(each.name for each in sets)
+        raise ConfigError(f"No case of {names} was part of run {wanted}, as it is now.")
+    return shared
+
+
+def _find_run(database: Database, wanted: str, name: str) -> StoredRun:
+    condition = "cases_name = :name" if wanted == LAST else "run_id = :run_id"
+    if wanted != LAST and not wanted.isdecimal():
+        raise ConfigError(f"A run is given by its number, or as {LAST!r}; {wanted!r} is neither.")
+    with database.transaction() as connection:
+        row = connection.execute(
+            text(f"""
+                SELECT run_id, started_at, cases_name, commit, settings, results
+                FROM eval_runs WHERE {condition} ORDER BY run_id DESC LIMIT 1
+            """),
+            {"name": name} if wanted == LAST else {"run_id": int(wanted)},
+        ).one_or_none()
+    if row is None:
+        raise ConfigError(
+            f"There is no run of {name} yet to compare with."
+            if wanted == LAST
+            else f"There is no run {wanted}. `footnote eval` names the number of each."
+        )
+    return _read_run(row)
+
+
+def _read_run(row: Row[tuple[object, ...]]) -> StoredRun:
+    return StoredRun(
+        run_id=row.run_id,
+        name=row.cases_name,
+        started_at=row.started_at,
+        commit=row.commit,
+        settings=row.settings,
+        cases={each.pop("id"): _read_case(each) for each in row.results},
+    )
+
+
+def _read_case(fields: dict[str, Any]) -> StoredCase:
+    digest, kept = fields.pop("digest", None), fields.pop("kept", ())
+    return StoredCase(digest=digest, kept=tuple(kept), values=fields)
+
+
+def _build_stored(result: CaseResult) -> dict[str, object]:
+    """What _read_case reads."""
+    return {
+        "id": result.case.case_id,
+        "digest": result.case.digest,
+        "kept": [candidate.section.path for candidate in result.retrieval.kept],
+        **result.values,
+    }
+
+
+def _shared(cases: Sequence[EvalCase], before: StoredRun) -> list[str]:
+    """The cases that the run of before had, and as they are now: their ids."""
+    return [
+        case.case_id
+        for case in cases
+        if (stored := before.cases.get(case.case_id)) and stored.digest in (None, case.digest)
+    ]
+
+
+def compare(
+    before: StoredRun, results: Sequence[CaseResult], settings: Mapping[str, object]
+) -> Comparison:
+    shared = set(_shared([result.case for result in results], before))
+    names = [*settings, *(name for name in before.settings if name not in settings)]
+    # Through JSON, as those of before went: a tuple is a list there.
+    now = json.loads(json.dumps(dict(settings)))
+    return Comparison(
+        before=before,
+        common=len(shared),
+        only_before=len(before.cases) - len(shared),
+        only_after=len(results) - len(shared),
+        differences=tuple(
+            comparison.compare(
+                {case_id: before.cases[case_id].values for case_id in shared},
+                {each.case.case_id: each.values for each in results},
+            )
+        ),
+        settings={
+            name: (before.settings.get(name), now.get(name))
+            for name in names
+            if before.settings.get(name) != now.get(name)
+        },
+    )
+
+
+def _save(database: Database, fields: Mapping[str, object]) -> int:
     with database.transaction() as connection:
         run_id: int = connection.execute(
             text("""
-                INSERT INTO eval_runs (tenant_id, cases_name, commit, settings, means, results)
-                VALUES (current_setting('footnote.tenant_id'), :name, :commit,
+                INSERT INTO eval_runs (tenant_id, cases_name, started_at, commit, settings, means,
+                                       results)
+                VALUES (current_setting('footnote.tenant_id'), :name, :started_at, :commit,
                         CAST(:settings AS jsonb), CAST(:means AS jsonb), CAST(:results AS jsonb))
                 RETURNING run_id
             """),
-            {
-                "name": name,
-                "commit": _find_commit(),
-                "settings": json.dumps(dict(settings)),
-                "means": json.dumps(means),
-                "results": json.dumps(
-                    [{"id": result.case.case_id, **result.values} for result in results]
-                ),
-            },
+            fields,
         ).scalar_one()
     return run_id
 
 
 def _find_commit() -> str | None:
-    """The commit of the code; None where it does not run from a checkout."""
-    command = ["git", "-C", str(Path(__file__).parent), "rev-parse", "HEAD"]
+    """The commit of the code, marked where files differ from it; None outside a checkout."""
+    command = ["git", "-C", str(Path(__file__).parent), "describe", "--always", "--dirty"]
+    command += ["--exclude=*", "--abbrev=40"]
     try:
         return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
     except (OSError, subprocess.CalledProcessError):

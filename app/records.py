@@ -8,9 +8,9 @@ from uuid import UUID
 
 from retrieval.records import Turn as Turn
 
-# Why there is no answer: the search found nothing, nothing good enough, or what was generated
-# does not rest on what was found.
-Abstention = Literal["NO_CANDIDATES", "BELOW_FLOOR", "UNSUPPORTED"]
+# Why there is no answer: the search found nothing, nothing good enough, nothing that mentions what
+# the question names, or what was generated does not rest on what was found.
+Abstention = Literal["NO_CANDIDATES", "BELOW_FLOOR", "UNKNOWN_IDENTIFIER", "UNSUPPORTED"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

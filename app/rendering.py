@@ -13,7 +13,7 @@ from retrieval.records import LEGS
 
 if TYPE_CHECKING:
     from app.answering import Asked
-    from retrieval.calibration import Calibration
+    from retrieval.calibration import Calibration, Contender
     from retrieval.indexing import Summary
     from retrieval.records import Candidate, Leg, Retrieval
 
@@ -139,27 +139,56 @@ def _rank(candidate: "Candidate", leg: "Leg") -> int | None:
 def build_retrieval_text(retrieval: "Retrieval") -> str:
     """Each candidate's ranks, scores and place, the kept ones marked, then the times."""
     kept = {candidate.section.section_id for candidate in retrieval.kept}
-    lines = [f"{'':2}{'relevance':>9}{'rrf':>8}{'dense':>7}{'lexical':>8}{'ident.':>7}  section"]
+    lines = [
+        f"{'':2}{'relevance':>9}{'rrf':>8}{'dense':>7}{'lexical':>8}{'ident.':>7}{'late':>6}"
+        "  section"
+    ]
     for candidate in retrieval.candidates:
-        dense, lexical, identifier = (_rank(candidate, leg) or "-" for leg in LEGS)
+        dense, lexical, identifier, late = (_rank(candidate, leg) or "-" for leg in LEGS)
         section = candidate.section
         lines.append(
             f"{'*' if section.section_id in kept else '':2}{candidate.relevance or 0:9.3f}"
-            f"{candidate.rrf_score:8.4f}{dense:>7}{lexical:>8}{identifier:>7}"
+            f"{candidate.rrf_score:8.4f}{dense:>7}{lexical:>8}{identifier:>7}{late:>6}"
             f"  {section.path} › {' › '.join(section.heading_path)}"
         )
+    if retrieval.unknown:
+        lines.append(f"in no page, so nothing is kept: {', '.join(retrieval.unknown)}")
     times = ", ".join(f"{stage} {ms:.0f}" for stage, ms in retrieval.stage_ms.items())
     return "\n".join([*lines, f"milliseconds: {times}"])
 
 
 def build_calibration(calibration: "Calibration") -> str:
-    """What the fitted model does on cases it was not fitted on."""
-    rows = "\n".join(
-        f"{floor:10.5f}{answered:11.3f}{false:15.3f}"
-        for floor, answered, false in calibration.coverage
-    )
-    return (
-        f"cross-validated recall@5 {calibration.recall_at_5:.3f}\n"
-        f"{'floor':>10}{'answered':>11}{'false answers':>15}\n{rows}\n"
-        f"chosen floor {calibration.model.floor}"
-    )
+    """What the cases are, what each model is worth on them, which is kept, and what floors do."""
+    kinds = sorted(calibration.unanswerable)
+    counts = ", ".join(f"{calibration.unanswerable[kind]} {kind}" for kind in kinds)
+    kept = calibration.kept
+    if calibration.packaged is None:
+        choice = "the fitted one; Footnote brings none that these cases can be compared on"
+    elif kept is calibration.fitted:
+        choice = "the fitted one, which is better than the one that comes with Footnote"
+    else:
+        choice = (
+            "the one that comes with Footnote, with a floor for these cases; fitting is no better"
+        )
+    lines = [
+        f"{calibration.answerable} cases that the documents answer; cases that they do not: "
+        + (counts or "none, so false answers could not be measured"),
+        f"{'':28}{'recall@5':>10}{'log loss':>10}",
+        _build_contender("fitted, cross-validated", calibration.fitted),
+    ]
+    if calibration.packaged:
+        lines.append(_build_contender("as it comes with Footnote", calibration.packaged))
+    lines += [
+        f"kept: {choice}",
+        f"{'':20}  {'false answers' if kinds else ''}",
+        f"{'floor':>10}{'answered':>10}" + "".join(f"  {kind:>7}" for kind in kinds),
+    ]
+    for row in kept.coverage:
+        shares = (f"  {row.false_answers[kind]:{max(len(kind), 7)}.3f}" for kind in kinds)
+        chosen = "  chosen" if row.floor == kept.model.floor else ""
+        lines.append(f"{row.floor:10.5f}{row.answered:10.3f}" + "".join(shares) + chosen)
+    return "\n".join(line.rstrip() for line in lines)
+
+
+def _build_contender(name: str, contender: "Contender") -> str:
+    return f"{name:28}{contender.recall_at_5:10.3f}{contender.log_loss:10.4f}"

@@ -32,18 +32,25 @@ def claim(database: Database, arrival: Arrival) -> UUID | None:
         ).scalar()
 
 
-def save_retrieval(database: Database, trace_id: UUID, retrieval: Retrieval) -> None:
-    """Add what was searched for, all that was found with its scores, and what was kept."""
+def save_retrieval(
+    database: Database, trace_id: UUID, retrieval: Retrieval, *, tokens: Mapping[str, int]
+) -> None:
+    """Add what was searched for, all that was found with its scores, and what was kept.
+
+    tokens are what wording the queries cost.
+    """
     _update(
         database,
         trace_id,
         "queries = :queries, candidates = CAST(:candidates AS jsonb), kept = :kept,"
-        " settings = CAST(:settings AS jsonb), stage_ms = CAST(:stage_ms AS jsonb)",
+        " settings = CAST(:settings AS jsonb), stage_ms = CAST(:stage_ms AS jsonb),"
+        " tokens = CAST(:tokens AS jsonb)",
         queries=[retrieval.query.text, *retrieval.query.variants],
         candidates=json.dumps([build_candidate_row(each) for each in retrieval.candidates]),
         kept=[candidate.section.section_id for candidate in retrieval.kept],
         settings=json.dumps(dict(retrieval.settings)),
         stage_ms=json.dumps(dict(retrieval.stage_ms)),
+        tokens=json.dumps(dict(tokens)),
     )
 
 
@@ -73,12 +80,12 @@ def save_answer(
     settings: Mapping[str, object],
     stage_ms: Mapping[str, float],
 ) -> None:
-    """Complete the trace with the answer; settings and stage_ms add to those of the search."""
+    """Complete the trace with the answer; settings, stage_ms and tokens add to the search's."""
     _update(
         database,
         trace_id,
         "answer = :answer, citations = CAST(:citations AS jsonb),"
-        " abstained_because = :abstained_because, tokens = CAST(:tokens AS jsonb),"
+        " abstained_because = :abstained_because, tokens = tokens || CAST(:tokens AS jsonb),"
         " settings = settings || CAST(:settings AS jsonb),"
         " stage_ms = stage_ms || CAST(:stage_ms AS jsonb),"
         " outcome = :outcome, completed_at = clock_timestamp()",

@@ -1,32 +1,29 @@
-"""Eval cases to a run, and a run to a report."""
+"""Eval cases to results: what each is worth, and where its answer was lost."""
 
+import hashlib
 import json
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
+
+from sqlalchemy import text
 
 from retrieval import metrics
+from retrieval.db import Database
 from retrieval.errors import ConfigError
 from retrieval.metrics import Gold, Result
-from retrieval.records import Candidate, Retrieval, Turn
+from retrieval.records import LEGS, Candidate, Retrieval, Turn
+from retrieval.retrieve import Retriever
 
 ANSWER_WORDS = 150  # of an answer that are read; what it says after that comes too late
+KEPT = 5  # sections that count of what is kept, as in the metrics
 
-COLUMNS = (
-    "recall@5",
-    "recall@30",
-    "recall@1200t",
-    "recall@2500t",
-    "doc@5",
-    "mrr@5",
-    "nDCG@5",
-    "quoted",
-    "precision",
-    "answered",
-    "refused",
-)
+# Where an answer was lost, in the order of the stages: it stands in no document of the index; no
+# leg found it; it was not among the candidates that are reranked; it was among them, but not among
+# the first; it was, but all was refused, for a name or by the floor; others were kept, but not it.
+Fault = Literal["missing", "search", "fuse", "rerank", "unknown", "floor", "keep"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,16 +36,46 @@ class EvalCase:
     gold_any: tuple[Gold, ...]
     gold_all: tuple[Gold, ...]
 
+    @property
+    def question(self) -> str:
+        return self.turns[-1].text
+
+    @property
+    def answers(self) -> tuple[tuple[Gold, ...], ...]:
+        """What has to be found, each with the places that are as good as one another."""
+        alternatives = (self.gold_any,) if self.gold_any else ()
+        return alternatives + tuple((gold,) for gold in self.gold_all)
+
+    @property
+    def digest(self) -> str:
+        """Changes with the question, what was said before it, and the gold."""
+        fields = asdict(self)
+        told = json.dumps([fields[name] for name in ("turns", "gold_any", "gold_all")])
+        return hashlib.sha256(told.encode()).hexdigest()[:16]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trail:
+    """How far one answer of a case came, by the section that holds it and came furthest."""
+
+    answer: tuple[Gold, ...]  # any of them is it
+    # From 1, before reranking; among all that the legs found, where it was not reranked; None: no
+    # leg found it.
+    fused_rank: int | None
+    rank: int | None  # from 1, after reranking; None: it was not reranked
+    relevance: float | None  # of the section at that rank
+    fault: Fault | None  # None: it was handed over
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CaseResult:
     """One case as it went."""
 
     case: EvalCase
-    candidates: tuple[Result, ...]  # in the order before reranking
-    kept: tuple[Result, ...]
+    retrieval: Retrieval
     values: Mapping[str, float]  # metric -> value, those that apply
     answer: str | None = None  # its text, empty where there is none; None when nobody asked for it
+    trails: tuple[Trail, ...] = ()  # one for each of the case's answers
 
 
 def load_cases(path: Path) -> list[EvalCase]:
@@ -57,19 +84,27 @@ def load_cases(path: Path) -> list[EvalCase]:
         lines = path.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path} cannot be read as cases: {type(error).__name__}.") from error
-    cases = []
+    cases: dict[str, EvalCase] = {}
     for number, line in enumerate(lines, 1):
         if line.strip():
             try:
-                cases.append(parse_case(json.loads(line)))
+                case = parse_case(json.loads(line))
             except (ValueError, KeyError, TypeError, AttributeError) as error:
                 raise ConfigError(
                     f"{path} line {number} is not a case: each line is a JSON object with id, "
                     "type, question, history, gold_any, gold_all and answer."
                 ) from error
+            if case.case_id in cases:
+                raise ConfigError(f"{path} line {number} has the id of a case before it.")
+            cases[case.case_id] = case
     if not cases:
         raise ConfigError(f"{path} holds no case.")
-    return cases
+    return list(cases.values())
+
+
+def name_cases(path: Path) -> str:
+    """What a set of cases is called: by its file, and the folder that tells it from others."""
+    return f"{path.resolve().parent.name}/{path.stem}"
 
 
 def parse_case(row: Mapping[str, Any]) -> EvalCase:
@@ -91,11 +126,15 @@ def _parse_gold(entries: Iterable[Mapping[str, Any]]) -> tuple[Gold, ...]:
     return tuple(Gold(doc=entry["doc"], span=entry.get("span")) for entry in entries)
 
 
-def build_result(case: EvalCase, retrieval: Retrieval, answer: str | None = None) -> CaseResult:
+def build_result(
+    case: EvalCase,
+    retrieval: Retrieval,
+    answer: str | None = None,
+    trails: tuple[Trail, ...] = (),
+) -> CaseResult:
     """One case scored by what was found for it, and by the answer where there is one."""
-    fused = sorted(retrieval.candidates, key=lambda candidate: -candidate.rrf_score)
-    candidates = tuple(map(read_result, fused))
-    kept = tuple(map(read_result, retrieval.kept))
+    candidates = list(map(read_result, fused_order(retrieval.candidates)))
+    kept = list(map(read_result, retrieval.kept))
     values = dict(metrics.score(candidates, kept, case.gold_any, case.gold_all))
     gold = [*case.gold_any, *case.gold_all]
     if answer is not None and gold:
@@ -103,7 +142,7 @@ def build_result(case: EvalCase, retrieval: Retrieval, answer: str | None = None
         # What was quoted counts by its words alone, whichever document it is from.
         said = [Result(doc=doc, text=read) for doc in {each.doc for each in gold}]
         values["quoted"] = metrics.recall(said, case.gold_any, case.gold_all)
-    return CaseResult(case=case, candidates=candidates, kept=kept, values=values, answer=answer)
+    return CaseResult(case=case, retrieval=retrieval, values=values, answer=answer, trails=trails)
 
 
 def read_result(candidate: Candidate) -> Result:
@@ -111,8 +150,67 @@ def read_result(candidate: Candidate) -> Result:
     return Result(doc=candidate.section.path, text=candidate.section.text)
 
 
+def fused_order(candidates: Iterable[Candidate]) -> list[Candidate]:
+    """Candidates in the order of fusion, in which they were before reranking."""
+
+    def first_met(candidate: Candidate) -> tuple[int, int, int]:
+        hits = ((hit.wording, LEGS.index(hit.leg), hit.rank) for hit in candidate.hits)
+        return next(hits, (0, 0, 0))
+
+    # Equal scores are common; they keep the order in which the legs first met the section.
+    return sorted(candidates, key=lambda each: (-each.rrf_score, first_met(each)))
+
+
+def follow(case: EvalCase, retrieval: Retrieval, retriever: Retriever) -> tuple[Trail, ...]:
+    """The trail of each answer of the case; the retriever is asked again where one is lost."""
+    return tuple(_follow(answer, retrieval, retriever) for answer in case.answers)
+
+
+def _follow(answer: tuple[Gold, ...], retrieval: Retrieval, retriever: Retriever) -> Trail:
+    fused_rank = _find_rank(answer, fused_order(retrieval.candidates))
+    rank = _find_rank(answer, retrieval.candidates)
+    relevance = retrieval.candidates[rank - 1].relevance if rank else None
+    fault: Fault | None
+    if _find_rank(answer, retrieval.kept[:KEPT]):
+        fault = None
+    elif rank is None:
+        found = retriever.search(retrieval.query) if retrieval.candidates else ()
+        fused_rank = _find_rank(answer, found)
+        if fused_rank:
+            fault = "fuse"
+        else:
+            fault = "search" if _is_indexed(answer, retriever.database) else "missing"
+    elif rank > KEPT:
+        fault = "rerank"
+    elif retrieval.unknown:
+        fault = "unknown"
+    else:
+        fault = "keep" if retrieval.kept else "floor"
+    return Trail(answer=answer, fused_rank=fused_rank, rank=rank, relevance=relevance, fault=fault)
+
+
+def _find_rank(answer: Sequence[Gold], candidates: Iterable[Candidate]) -> int | None:
+    for rank, candidate in enumerate(candidates, 1):
+        if any(metrics.hits(read_result(candidate), gold) for gold in answer):
+            return rank
+    return None
+
+
+def _is_indexed(answer: Sequence[Gold], database: Database) -> bool:
+    with database.transaction() as connection:
+        rows = connection.execute(
+            text("SELECT path, text FROM documents WHERE path = ANY(:paths)"),
+            {"paths": [gold.doc for gold in answer]},
+        ).all()
+    documents = [Result(doc=row.path, text=row.text) for row in rows]
+    return any(metrics.hits(document, gold) for document in documents for gold in answer)
+
+
 def means(results: Sequence[CaseResult]) -> dict[str, dict[str, float]]:
-    """Each metric's mean over the cases it applies to, for all and by type, with their number."""
+    """Each metric's mean over the cases it applies to, for all and by type, with their number.
+
+    Rounded to four digits, so that the same figure is printed, stored and compared everywhere.
+    """
     values: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     counts: dict[str, int] = defaultdict(int)
     for result in results:
@@ -123,28 +221,22 @@ def means(results: Sequence[CaseResult]) -> dict[str, dict[str, float]]:
     return {
         group: {
             "cases": counts[group],
-            **{name: sum(each) / len(each) for name, each in values[group].items()},
+            **{name: round(sum(each) / len(each), 4) for name, each in values[group].items()},
         }
         for group in counts
     }
 
 
-def build_table(means: Mapping[str, Mapping[str, float]]) -> str:
-    """The means as a table for people, all cases first, then by type."""
-    lines = [f"{'':14}{'cases':>6}" + "".join(f"{name:>13}" for name in COLUMNS)]
-    for group in ["all", *sorted(set(means) - {"all"})]:
-        row = means[group]
-        cells = (f"{row[name]:13.3f}" if name in row else f"{'-':>13}" for name in COLUMNS)
-        lines.append(f"{group:14}{row['cases']:6.0f}" + "".join(cells))
-    return "\n".join(lines)
-
-
 def build_dump_row(result: CaseResult) -> dict[str, Any]:
-    """One case's results as another judge reads them."""
+    """One case's results as another judge reads them; candidates in the order before reranking."""
     answer = {} if result.answer is None else {"answer": result.answer}
     return {
         "id": result.case.case_id,
-        "candidates": [{"doc": r.doc, "text": r.text} for r in result.candidates],
-        "kept": [{"doc": r.doc, "text": r.text} for r in result.kept],
+        "candidates": _build_dumped(fused_order(result.retrieval.candidates)),
+        "kept": _build_dumped(result.retrieval.kept),
         **answer,
     }
+
+
+def _build_dumped(candidates: Iterable[Candidate]) -> list[dict[str, str]]:
+    return [{"doc": each.section.path, "text": each.section.text} for each in candidates]

@@ -1,14 +1,53 @@
-"""Which candidates are good enough to answer from."""
+"""Whether the candidates are good enough to answer from, and which of them."""
 
+from collections import Counter
 from collections.abc import Sequence
 
+from retrieval.lexical import build_words
 from retrieval.records import Candidate
+from retrieval.tuning import Tuning
+
+SHINGLE = 4  # words; Broder, On the Resemblance and Containment of Documents, 1997
+# Of the section's shingles, in another one. Pages made from one template for several services have
+# fewer in common, and are no copies: the one that is asked for must not go with its neighbour.
+NEAR_COPY = 0.9
 
 
-def apply(candidates: Sequence[Candidate], *, floor: float, keep: int) -> tuple[Candidate, ...]:
-    """The first keep candidates whose relevance is at least the floor, in the order given.
+def apply(
+    candidates: Sequence[Candidate], *, floor: float, tuning: Tuning
+) -> tuple[Candidate, ...]:
+    """The candidates to answer from, at most tuning.keep; best first as they come.
 
-    None of them: an empty tuple, which is a result like any other.
+    The floor decides about the question: below it the best one, and so all, are refused, and an
+    empty tuple is a result like any other. Above, those far less relevant than the best are left
+    out, and near copies of what is kept or of a part of it. A question may need two pages: for each
+    section that is kept of a document, its others count tuning.same_document of what they did.
     """
-    passed = [each for each in candidates if each.relevance is not None and each.relevance >= floor]
-    return tuple(passed[:keep])
+    best = candidates[0].relevance if candidates else None
+    if best is None or best < floor:
+        return ()
+    kept: list[Candidate] = []
+    left = [each for each in candidates if (each.relevance or 0) >= tuning.keep_ratio * best]
+    while left and len(kept) < tuning.keep:
+        documents = Counter(each.section.document_id for each in kept)
+        chosen = max(
+            left,
+            key=lambda each: (
+                (each.relevance or 0) * tuning.same_document ** documents[each.section.document_id]
+            ),
+        )
+        left.remove(chosen)
+        if not any(_is_near_copy(chosen, each) for each in kept):
+            kept.append(chosen)
+    return tuple(kept)
+
+
+def _is_near_copy(one: Candidate, other: Candidate) -> bool:
+    """Whether a section says hardly anything that the other does not, which may say more."""
+    ours, theirs = _shingles(one.section.text), _shingles(other.section.text)
+    return len(ours & theirs) >= NEAR_COPY * len(ours)
+
+
+def _shingles(text: str) -> set[tuple[str, ...]]:
+    words = build_words(text).split()
+    return {tuple(words[at : at + SHINGLE]) for at in range(max(len(words) - SHINGLE + 1, 1))}

@@ -6,7 +6,7 @@ from typing import Literal
 import numpy as np
 from sqlalchemy import Connection, text
 
-from retrieval import chunking
+from retrieval import chunking, lexical
 from retrieval.embedding import Embedder, Vectors
 from retrieval.errors import IndexMismatch
 from retrieval.tuning import Tuning
@@ -40,10 +40,9 @@ class Generation:
 
 
 def chunker_name(tuning: Tuning) -> str:
-    """The chunker with the sizes that decide what it yields."""
-    return (
-        f"{chunking.VERSION}/{tuning.section_tokens}/{tuning.chunk_tokens}/{tuning.token_dimension}"
-    )
+    """The chunker, and the words it stores, with the sizes that decide what it yields."""
+    sizes = f"{tuning.section_tokens}/{tuning.chunk_tokens}/{tuning.token_dimension}"
+    return f"{chunking.VERSION}.{lexical.VERSION}/{sizes}"
 
 
 def load_active(connection: Connection, embedder: Embedder, tuning: Tuning) -> Generation | None:
@@ -140,14 +139,17 @@ def drop(connection: Connection, state: str) -> None:
 
 
 def refresh_counts(connection: Connection, generation: Generation) -> None:
-    """Count anew what BM25 and the choice between exact scan and index need."""
+    """Count anew what BM25, stemming and the choice between exact scan and index need."""
     connection.execute(
         text("""
             UPDATE generations SET
                 (section_count, mean_word_count) = (
                     SELECT count(*), coalesce(greatest(avg(word_count), 1), 1)
                     FROM sections WHERE generation_id = :generation_id),
-                chunk_count = (SELECT count(*) FROM chunks WHERE generation_id = :generation_id)
+                chunk_count = (SELECT count(*) FROM chunks WHERE generation_id = :generation_id),
+                languages = ARRAY(
+                    SELECT language FROM sections WHERE generation_id = :generation_id
+                    GROUP BY language ORDER BY count(*) DESC, language)
             WHERE generation_id = :generation_id
         """),
         {"generation_id": generation.generation_id},

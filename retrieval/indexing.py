@@ -4,7 +4,9 @@ Another chunker or embedder builds a new generation beside the active one, from 
 they are stored, and takes its place when complete: search never mixes two and never has none.
 """
 
+import html
 import json
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -15,12 +17,11 @@ import numpy as np
 from pgvector import HalfVector
 from sqlalchemy import Connection, text
 
-from retrieval import chunking, generations, identifiers, token_vectors
+from retrieval import chunking, generations, identifiers, lexical, token_vectors
 from retrieval.db import Database
 from retrieval.embedding import Embedder, Vectors
 from retrieval.errors import ConfigError
 from retrieval.generations import Generation
-from retrieval.lexical import build_words
 from retrieval.records import Chunk, Document, Section
 from retrieval.sources.markdown import Read, Skipped, plain_text
 from retrieval.tuning import Tuning
@@ -233,7 +234,8 @@ def _load_documents(
     """
     rows = connection.execute(
         text("""
-            SELECT source, path, title, url, text, owner, updated_at, verified_at, content_hash
+            SELECT source, path, title, url, text, owner, updated_at, verified_at, language,
+                   content_hash
             FROM documents
             WHERE NOT EXISTS (
                 SELECT FROM sections
@@ -312,15 +314,15 @@ def _save_document(connection: Connection, item: _Item) -> int:
     document = item.document
     document_id: int = connection.execute(
         text("""
-            INSERT INTO documents (tenant_id, source, path, title, url, owner, text, updated_at,
-                                   verified_at, content_hash)
+            INSERT INTO documents (tenant_id, source, path, title, url, owner, language, text,
+                                   updated_at, verified_at, content_hash)
             VALUES (current_setting('footnote.tenant_id'), :source, :path, :title, :url, :owner,
-                    :text, :updated_at, :verified_at, :content_hash)
+                    :language, :text, :updated_at, :verified_at, :content_hash)
             ON CONFLICT (tenant_id, source, path) DO UPDATE SET
                 title = excluded.title, url = excluded.url, owner = excluded.owner,
-                text = excluded.text, updated_at = excluded.updated_at,
-                verified_at = excluded.verified_at, content_hash = excluded.content_hash,
-                indexed_at = now()
+                language = excluded.language, text = excluded.text,
+                updated_at = excluded.updated_at, verified_at = excluded.verified_at,
+                content_hash = excluded.content_hash, indexed_at = now()
             RETURNING document_id
         """),
         {
@@ -329,6 +331,7 @@ def _save_document(connection: Connection, item: _Item) -> int:
             "title": document.title,
             "url": document.url,
             "owner": document.owner,
+            "language": document.language,
             "text": document.text,
             "updated_at": document.updated_at,
             "verified_at": document.verified_at,
@@ -356,9 +359,11 @@ def _save_sections(
     saved = connection.execute(
         text("""
             INSERT INTO sections (tenant_id, audience, generation_id, document_id, content_hash,
-                                  ordinal, heading_path, text, span_start, span_end, token_count)
-            SELECT tenant_id, audience, :generation_id, document_id, content_hash, row.ordinal,
-                   row.heading_path, row.text, row.span_start, row.span_end, row.token_count
+                                  language, ordinal, heading_path, text, span_start, span_end,
+                                  token_count)
+            SELECT tenant_id, audience, :generation_id, document_id, content_hash, language,
+                   row.ordinal, row.heading_path, row.text, row.span_start, row.span_end,
+                   row.token_count
             FROM documents, jsonb_to_recordset(CAST(:rows AS jsonb)) AS row(
                 ordinal integer, heading_path text[], text text, span_start integer,
                 span_end integer, token_count integer)
@@ -412,39 +417,51 @@ def _save_lexical_postings(
     item: _Item,
     tuning: Tuning,
 ) -> None:
+    rows = [
+        (section_id, word, frequency)
+        for section_id, section in zip(section_ids, item.sections, strict=True)
+        for word, frequency in _count_words(item.document, section, tuning).items()
+    ]
     connection.execute(
-        text("""
-            WITH words AS (
-                SELECT section_id, lexeme, :heading_weight * cardinality(positions) AS frequency
-                FROM unnest(CAST(:ids AS bigint[]), CAST(:heads AS text[])) AS s(section_id, head),
-                     unnest(to_tsvector('english', head))
-                UNION ALL
-                SELECT section_id, lexeme, cardinality(positions)
-                FROM unnest(CAST(:ids AS bigint[]), CAST(:bodies AS text[])) AS s(section_id, body),
-                     unnest(to_tsvector('english', body))
+        text(f"""
+            WITH stemmed AS MATERIALIZED (
+                SELECT section_id, frequency, {lexical.STEMS} AS stems
+                FROM unnest(CAST(:ids AS bigint[]), CAST(:words AS text[]),
+                            CAST(:folded AS text[]), CAST(:frequencies AS real[]))
+                     AS row(section_id, word, folded, frequency),
+                     (SELECT CAST(:language AS text) AS language) AS document
             ), saved AS (
                 INSERT INTO lexical_postings (tenant_id, generation_id, section_id, term, frequency)
-                SELECT current_setting('footnote.tenant_id'), :generation_id, section_id, lexeme,
+                SELECT current_setting('footnote.tenant_id'), :generation_id, section_id, term,
                        sum(frequency)
-                FROM words GROUP BY section_id, lexeme
-                RETURNING section_id, frequency
+                FROM stemmed, unnest(stems) AS term GROUP BY section_id, term
             )
             UPDATE sections SET word_count = counted.word_count
-            FROM (SELECT section_id, sum(frequency) AS word_count FROM saved GROUP BY section_id)
-                 AS counted
+            FROM (SELECT section_id, sum(frequency) AS word_count FROM stemmed
+                  WHERE stems <> '{{}}' GROUP BY section_id) AS counted
             WHERE sections.section_id = counted.section_id
         """),
         {
             "generation_id": generation.generation_id,
-            "heading_weight": tuning.heading_weight,
-            "ids": list(section_ids),
-            "heads": [
-                build_words(" ".join((item.document.title, *section.heading_path)))
-                for section in item.sections
-            ],
-            "bodies": [build_words(plain_text(section.text)) for section in item.sections],
+            "language": item.document.language,
+            "ids": [section_id for section_id, _, _ in rows],
+            "words": [word for _, word, _ in rows],
+            "folded": [lexical.fold(word) for _, word, _ in rows],
+            "frequencies": [frequency for _, _, frequency in rows],
         },
     )
+
+
+def _count_words(document: Document, section: Section, tuning: Tuning) -> dict[str, float]:
+    """How often each word stands in a section, headings counting more."""
+    headings = " ".join((document.title, *section.heading_path))
+    # A path often names what the text takes for granted.
+    body = f"{document.path} {html.unescape(plain_text(section.text))}"
+    counts: dict[str, float] = defaultdict(float)
+    for words, weight in ((headings, tuning.heading_weight), (body, 1.0)):
+        for word in lexical.find_words(words):
+            counts[word.text] += weight
+    return counts
 
 
 def _save_identifier_postings(

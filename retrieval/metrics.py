@@ -94,6 +94,7 @@ def score(
     relevant = [any(hits(result, each) for each in gold) for result in kept]
     same_document = [Gold(doc=each.doc) for each in gold]
     values = {
+        "recall@3": recall(kept[:3], gold_any, gold_all),
         "recall@5": recall(kept, gold_any, gold_all),
         "recall@30": recall(candidates, gold_any, gold_all),
         "recall@1200t": recall(list(cut_to_tokens(kept, 1200)), gold_any, gold_all),

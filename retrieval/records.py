@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from datetime import date, datetime
 from typing import Literal, get_args
 
-Leg = Literal["dense", "lexical", "identifier"]
+Leg = Literal["dense", "lexical", "identifier", "late"]
 LEGS: tuple[Leg, ...] = get_args(Leg)
 
 
@@ -20,6 +20,7 @@ class Document:
     owner: str | None = None
     updated_at: datetime | None = None  # aware, UTC; only from the page itself
     verified_at: date | None = None  # when somebody last said that it is still true
+    language: str = "english"  # a text search configuration of PostgreSQL's
     content_hash: str = ""  # sha256 of all of the above, in hexadecimal
 
 
@@ -54,9 +55,10 @@ class Turn:
 class Query:
     """What is searched for."""
 
-    text: str  # worded to stand on its own; what candidates are reranked against
+    text: str  # worded to stand on its own
     question: str  # the last turn, as typed
     variants: tuple[str, ...] = ()  # the same in other words, searched for as well
+    readings: tuple[str, ...] = ()  # reranked against, the best one counts; empty: text alone
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,5 +114,7 @@ class Retrieval:
     query: Query
     candidates: tuple[Candidate, ...]  # all that were reranked, best first
     kept: tuple[Candidate, ...]  # at most Tuning.keep; empty when nothing passed the floor
+    # Names, as typed, that the question hinges on and no document mentions; then nothing is kept.
+    unknown: tuple[str, ...] = ()
     settings: Mapping[str, object] = field(default_factory=dict)
     stage_ms: Mapping[str, float] = field(default_factory=dict)

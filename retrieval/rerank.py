@@ -1,142 +1,137 @@
-"""Candidates to the same candidates with a calibrated relevance, best first.
+"""Candidates to the evidence that their relevance is computed from."""
 
-Late interaction over the stored token vectors of each candidate's chunks, and a small logistic
-model over that and other honest features.
-"""
-
-import re
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Mapping, Sequence
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 from sqlalchemy import Connection, text
 
-from retrieval import search, token_vectors
+from retrieval import search
 from retrieval.embedding import EmbeddedQuery
 from retrieval.generations import Generation
-from retrieval.lexical import build_words
+from retrieval.late_interaction import Interaction
+from retrieval.lexical import Word, build_words, find_words, fold
 from retrieval.records import Candidate
-from retrieval.relevance import FEATURES, Features, RelevanceModel
 
-_WORD = re.compile(r"[^\W_]+")
-
-
-def rerank(
-    connection: Connection,
-    generation: Generation,
-    query: EmbeddedQuery,
-    candidates: Sequence[Candidate],
-    model: RelevanceModel,
-) -> list[Candidate]:
-    """Every candidate with its relevance and its chunks' ids, the best chunk first.
-
-    Best first; equal relevance keeps the order given. No candidates: an empty list.
-    """
-    measured = measure(connection, generation, query, candidates)
-    relevance = model.relevance(measured.features)
-    reranked = [
-        replace(candidate, relevance=float(value), chunk_ids=measured.chunk_ids[index])
-        for index, (candidate, value) in enumerate(zip(candidates, relevance, strict=True))
-    ]
-    return sorted(reranked, key=lambda candidate: -(candidate.relevance or 0))
+Features = NDArray[np.float64]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Measured:
-    """What the relevance of some candidates is computed from, in their order."""
+class Reranker(Protocol):
+    """What compares a question with each of its candidates; safe to use from several threads."""
 
-    features: Features  # (candidates, FEATURES)
-    chunk_ids: list[tuple[int, ...]]  # of each candidate, best first
+    @property
+    def name(self) -> str:
+        """Differs wherever the features would: a relevance model holds for one name."""
+
+    @property
+    def ranking(self) -> Sequence[str]:
+        """The names of the features that tell one candidate from another."""
+
+    @property
+    def certainty(self) -> Sequence[str]:
+        """The names of those that tell, for the best candidate, whether it answers at all."""
+
+    def measure(
+        self,
+        connection: Connection,
+        generation: Generation,
+        query: EmbeddedQuery,
+        candidates: Sequence[Candidate],
+        interactions: Mapping[int, Interaction],
+    ) -> Features:
+        """A row for every candidate: the features of ranking, then those of certainty."""
 
 
-def measure(
-    connection: Connection,
-    generation: Generation,
-    query: EmbeddedQuery,
-    candidates: Sequence[Candidate],
-) -> Measured:
-    """The features of every candidate."""
-    words = list(_WORD.finditer(query.text))
-    rarity = search.load_rarity(connection, [word.group() for word in words], generation)
-    weights = _token_weights(query, [word.span() for word in words], [idf for _, idf in rarity])
-    ids = [candidate.section.section_id for candidate in candidates]
-    loaded = _load_chunks(connection, ids)
-    chunks = [loaded[section_id] for section_id in ids]
-    found = _load_terms(connection, ids, [stem for stem, _ in rarity])
-    asked = set(build_words(query.text).split())
-    projected = token_vectors.project(query.embedding.token_vectors, generation.projection)
-    similar = _split_by_section(
-        token_vectors.max_similarities(
-            projected, [vectors for own in chunks for _, vectors in own]
-        ),
-        [len(own) for own in chunks],
+class LateInteraction:
+    """The reranker that needs no model but the one that embeds."""
+
+    name = "late-interaction"
+    ranking = (
+        "late_section",  # the question against all of the section, see Interaction
+        "late_chunk",  # against its best chunk
+        "cosine",  # of its nearest chunk
+        "covered",  # share of the question's idf whose words stand in the section
+        "named",  # … in the title and path of its document
+        "identifier",  # score of the identifier leg
+        "length",  # logarithm of the section's characters
     )
-    features, chunk_ids = [], []
-    for candidate, own, best in zip(candidates, chunks, similar, strict=True):
-        section = candidate.section
-        late, rare = best @ weights["late"], best @ weights["rare"]
-        whole = best.max(axis=0)
-        identifier = candidate.hit("identifier")
-        values = {
-            "late_section": float(whole @ weights["late"]),
-            "late_chunk": float(late.max()),
-            "rare_section": float(whole @ weights["rare"]),
-            "rare_chunk": float(rare.max()),
-            "covered": _covered(dict(rarity), found[section.section_id]),
-            "title": _share(set(build_words(section.title).split()), asked),
-            "identifier": identifier.score if identifier else 0.0,
-            "length": float(np.log(len(section.text) + 1)),
-        }
-        features.append([values[name] for name in FEATURES])
-        chunk_ids.append(tuple(own[index][0] for index in np.argsort(-late, kind="stable")))
-    return Measured(
-        features=np.array(features, dtype=np.float64).reshape(-1, len(FEATURES)),
-        chunk_ids=chunk_ids,
+    certainty = (
+        "rare_section",  # as late_section, each token weighted by the square root of its word's idf
+        "nearness",  # the cosine
+        "share",  # what is covered
+        "question",  # logarithm of the question's tokens: of a long one, more finds no match
     )
 
+    def measure(
+        self,
+        connection: Connection,
+        generation: Generation,
+        query: EmbeddedQuery,
+        candidates: Sequence[Candidate],
+        interactions: Mapping[int, Interaction],
+    ) -> Features:
+        """The features by what each candidate's interaction and postings tell."""
+        words = find_words(query.text)
+        rarity = search.load_rarity(connection, [word.text for word in words], generation)
+        idf = {stems: value for stems, value in rarity if stems}
+        rare = _weigh_by_rarity(query, words, [value for _, value in rarity])
+        terms = [stem for stems in idf for stem in stems]
+        found = _load_terms(connection, [each.section.section_id for each in candidates], terms)
+        rows = []
+        for candidate in candidates:
+            section = candidate.section
+            interaction = interactions[section.section_id]
+            identifier = candidate.hit("identifier")
+            covered = _share(idf, {stems for stems in idf if stems & found[section.section_id]})
+            named = set(build_words(f"{section.title} {section.path}").split())
+            rows.append(
+                [
+                    interaction.section_score,
+                    float(interaction.chunk_scores.max()),
+                    interaction.cosine,
+                    covered,
+                    _share(
+                        idf,
+                        {
+                            stems
+                            for word, (stems, _) in zip(words, rarity, strict=True)
+                            if fold(word.text) in named
+                        },
+                    ),
+                    identifier.score if identifier else 0.0,
+                    float(np.log(len(section.text) + 1)),
+                    float(interaction.similarities.max(axis=0) @ rare),
+                    interaction.cosine,
+                    covered,
+                    float(np.log(len(query.token_spans) + 1)),
+                ]
+            )
+        width = len(self.ranking) + len(self.certainty)
+        return np.array(rows, dtype=np.float64).reshape(-1, width)
 
-def _split_by_section(
-    rows: NDArray[np.float32], counts: Sequence[int]
-) -> list[NDArray[np.float32]]:
-    return np.split(rows, np.cumsum(counts)[:-1]) if counts else []
 
-
-def _token_weights(
-    query: EmbeddedQuery, words: Sequence[tuple[int, int]], idf: Sequence[float]
-) -> Mapping[str, NDArray[np.float32]]:
-    """The weight of each query token, all alike and by rarity; each adds up to 1 or is all 0."""
-    rare = [
-        next(
-            (value for (a, b), value in zip(words, idf, strict=True) if a < end and b > start), 0.0
-        )
-        for start, end in query.token_spans
-    ]
-    return {
-        "late": _normalise(np.ones(len(rare), dtype=np.float32)),
-        "rare": _normalise(np.sqrt(np.array(rare, dtype=np.float32))),
-    }
-
-
-def _normalise(weights: NDArray[np.float32]) -> NDArray[np.float32]:
+def _weigh_by_rarity(
+    query: EmbeddedQuery, words: Sequence[Word], idf: Sequence[float]
+) -> NDArray[np.float32]:
+    """The weight of each question token by its word's idf; they add up to 1 or are all 0."""
+    weights = np.array(
+        [
+            next(
+                (
+                    value
+                    for word, value in zip(words, idf, strict=True)
+                    if word.span[0] < end and start < word.span[1]
+                ),
+                0.0,
+            )
+            for start, end in query.token_spans
+        ],
+        dtype=np.float32,
+    )
+    weights = np.sqrt(weights)
     return weights / max(float(weights.sum()), 1e-6)
-
-
-def _load_chunks(
-    connection: Connection, section_ids: Sequence[int]
-) -> Mapping[int, list[tuple[int, bytes]]]:
-    rows = connection.execute(
-        text("""
-            SELECT section_id, chunk_id, token_vectors FROM chunks
-            WHERE section_id = ANY(:section_ids) ORDER BY section_id, ordinal
-        """),
-        {"section_ids": list(section_ids)},
-    )
-    chunks: dict[int, list[tuple[int, bytes]]] = defaultdict(list)
-    for row in rows:
-        chunks[row.section_id].append((row.chunk_id, row.token_vectors))
-    return chunks
 
 
 def _load_terms(
@@ -156,9 +151,6 @@ def _load_terms(
     return found
 
 
-def _covered(idf: Mapping[str, float], found: set[str]) -> float:
-    return sum(idf[stem] for stem in found) / max(sum(idf.values()), 1e-6)
-
-
-def _share(words: set[str], asked: set[str]) -> float:
-    return len(words & asked) / max(len(words), 1)
+def _share(idf: Mapping[frozenset[str], float], found: Collection[frozenset[str]]) -> float:
+    """How much of the question's idf is found."""
+    return sum(idf.get(stems, 0.0) for stems in found) / max(sum(idf.values()), 1e-6)

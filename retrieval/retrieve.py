@@ -1,20 +1,32 @@
 """The whole search: query -> legs -> fused -> reranked -> kept, with the time of each stage."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from time import perf_counter
 
 from sqlalchemy import Connection
 
-from retrieval import floor, fusion, generations, search
+from retrieval import (
+    floor,
+    fusion,
+    generations,
+    late_interaction,
+    literal,
+    relevance,
+    search,
+    unknown,
+)
 from retrieval.db import Database
 from retrieval.embedding import EmbeddedQuery, Embedder
 from retrieval.errors import ConfigError
+from retrieval.fusion import Fused
 from retrieval.generations import Generation
-from retrieval.records import Candidate, Hit, Query, Retrieval
-from retrieval.relevance import RelevanceModel
-from retrieval.rerank import Measured, measure, rerank
+from retrieval.late_interaction import Interaction, interact
+from retrieval.records import Candidate, Hit, Leg, Query, Retrieval
+from retrieval.relevance import Basis
+from retrieval.rerank import Features, Reranker
+from retrieval.trimming import trim
 from retrieval.tuning import Tuning
 
 
@@ -41,17 +53,30 @@ class Retriever:
 
     database: Database
     embedder: Embedder
-    model: RelevanceModel
+    reranker: Reranker
     tuning: Tuning
 
+    @property
+    def basis(self) -> Basis:
+        """What a relevance model has to be fitted on to be of use here."""
+        return relevance.build_basis(self.reranker, self.embedder, self.tuning)
+
+    def check(self) -> None:
+        """Raise what a search of the index as it is would: IndexMismatch or ConfigError."""
+        with self.database.snapshot() as connection:
+            if generations.load_active(connection, self.embedder, self.tuning):
+                relevance.load(connection, self.basis)
+
     def retrieve(
-        self, query: Query, more_variants: Callable[[], Sequence[str]] = tuple
+        self, query: Query, reword: Callable[[Query], Query] = lambda query: query
     ) -> Retrieval:
         """All that the query found, and what of it is good enough to answer from.
 
-        more_variants is called once the wordings that the query brings are searched for, so that
-        nothing waits for it before. An index without documents finds nothing, which is a valid
-        result. Raises IndexMismatch when another embedding model or chunker built the index.
+        reword is called once the wordings that the query brings are searched for, so that nothing
+        waits for it before; it may add variants and set readings. An index without documents
+        finds nothing, which is a valid result. Raises IndexMismatch when another embedding model
+        or chunker built the index, and ConfigError when no floor was fitted for it and the
+        reranker.
         """
         clock = Clock()
         with clock.stage("embed"):
@@ -60,36 +85,74 @@ class Retriever:
             generation = generations.load_active(connection, self.embedder, self.tuning)
             if generation is None:
                 return Retrieval(query=query, candidates=(), kept=(), stage_ms=clock.stage_ms)
+            model = relevance.load(connection, self.basis)
             legs = self._search(connection, generation, [embedded], 0, clock)
             legs += self._search_wordings(connection, generation, query.variants, 1, clock)
             with clock.stage("wait"):
-                more = tuple(more_variants())
-            legs += self._search_wordings(
-                connection, generation, more, 1 + len(query.variants), clock
-            )
-            candidates = self._fuse(connection, legs, clock)
+                reworded = reword(query)
+            known = len(query.variants)
+            more = reworded.variants[known:]
+            legs += self._search_wordings(connection, generation, more, 1 + known, clock)
+            candidates, interactions = self._narrow(connection, generation, embedded, legs, clock)
             with clock.stage("rerank"):
-                reranked = rerank(connection, generation, embedded, candidates, self.model)
+                reranked = _take_best(
+                    [
+                        model.rank(candidates, features, interactions)
+                        for features in self._read(
+                            connection, generation, reworded, embedded, candidates, interactions
+                        )
+                    ]
+                )
+            with clock.stage("names"):
+                reranked = literal.put_first(connection, query, reranked)
+                missing = unknown.find(connection, query, embedded, generation, reranked)
+            with clock.stage("keep"):
+                kept = floor.apply(reranked, floor=model.floor, tuning=self.tuning)
+                kept = tuple(
+                    replace(each, section=trim(each.section, interactions[each.section.section_id]))
+                    for each in kept
+                )
         return Retrieval(
-            query=replace(query, variants=query.variants + more),
+            query=reworded,
             candidates=tuple(reranked),
-            kept=floor.apply(reranked, floor=self.model.floor, keep=self.tuning.keep),
+            kept=() if missing else kept,
+            unknown=missing,
             settings={
                 **asdict(self.tuning),
                 "generation_id": generation.generation_id,
                 "embedder": generation.embedder,
                 "chunker": generation.chunker,
-                "relevance_fitted_on": self.model.fitted_on,
-                "floor": self.model.floor,
+                "reranker": self.reranker.name,
+                "relevance_fitted_on": model.fitted_on,
+                "floor": model.floor,
             },
             stage_ms=clock.stage_ms,
         )
 
-    def measure(self, query: Query) -> tuple[list[Candidate], Measured]:
+    def measure(self, query: Query) -> tuple[list[Candidate], Features]:
         """The candidates in the order of fusion, with the features to fit a model on.
 
         Raises ConfigError when nothing is indexed, and IndexMismatch as retrieve does.
         """
+        with self._searched(query) as (connection, generation, embedded, legs):
+            candidates, interactions = self._narrow(connection, generation, embedded, legs, Clock())
+            return candidates, self.reranker.measure(
+                connection, generation, embedded, candidates, interactions
+            )
+
+    def search(self, query: Query) -> list[Candidate]:
+        """All that any leg found, in the order of fusion; nothing is reranked.
+
+        Raises as measure does.
+        """
+        with self._searched(query) as (connection, _, _, legs):
+            return _load_candidates(connection, self._fuse(legs))
+
+    @contextmanager
+    def _searched(
+        self, query: Query
+    ) -> Iterator[tuple[Connection, Generation, EmbeddedQuery, list[list[Hit]]]]:
+        """What the legs find for a query and its variants, the connection still open."""
         embedded = self.embedder.embed_query(query.text)
         with self.database.snapshot() as connection:
             generation = generations.load_active(connection, self.embedder, self.tuning)
@@ -98,8 +161,28 @@ class Retriever:
             clock = Clock()
             legs = self._search(connection, generation, [embedded], 0, clock)
             legs += self._search_wordings(connection, generation, query.variants, 1, clock)
-            candidates = self._fuse(connection, legs, clock)
-            return candidates, measure(connection, generation, embedded, candidates)
+            yield connection, generation, embedded, legs
+
+    def _read(
+        self,
+        connection: Connection,
+        generation: Generation,
+        query: Query,
+        embedded: EmbeddedQuery,
+        candidates: Sequence[Candidate],
+        interactions: Mapping[int, Interaction],
+    ) -> Iterator[Features]:
+        """The candidates' features against each reading; embedded is the query's text."""
+        for reading in query.readings or (query.text,):
+            if reading == embedded.text:
+                yield self.reranker.measure(
+                    connection, generation, embedded, candidates, interactions
+                )
+            else:
+                other = self.embedder.embed_query(reading)
+                ids = [candidate.section.section_id for candidate in candidates]
+                against = interact(connection, generation, other, ids)
+                yield self.reranker.measure(connection, generation, other, candidates, against)
 
     def _search_wordings(
         self,
@@ -134,14 +217,49 @@ class Retriever:
                 legs.append([replace(hit, wording=number) for hit in leg])
         return legs
 
-    def _fuse(
-        self, connection: Connection, legs: Sequence[Sequence[Hit]], clock: Clock
-    ) -> list[Candidate]:
+    def _narrow(
+        self,
+        connection: Connection,
+        generation: Generation,
+        query: EmbeddedQuery,
+        legs: Sequence[Sequence[Hit]],
+        clock: Clock,
+    ) -> tuple[list[Candidate], dict[int, Interaction]]:
+        """The best of what the legs found, fused with the ranks of late interaction."""
         with clock.stage("fuse"):
-            fused = fusion.fuse(legs, rrf_k=self.tuning.rrf_k)[: self.tuning.candidates]
-            ids = [hits[0].section_id for hits, _ in fused]
-            sections = search.load_sections(connection, ids)
-        return [
-            Candidate(section=sections[hits[0].section_id], hits=hits, rrf_score=score)
-            for hits, score in fused
-        ]
+            ids = [hits[0].section_id for hits, _ in self._fuse(legs)[: self.tuning.interacted]]
+        with clock.stage("late"):
+            interactions = interact(connection, generation, query, ids)
+            late = late_interaction.rank(interactions)
+        with clock.stage("fuse"):
+            fused = self._fuse([*legs, late])[: self.tuning.candidates]
+            candidates = _load_candidates(connection, fused)
+        return candidates, interactions
+
+    def _fuse(self, legs: Sequence[Sequence[Hit]]) -> list[Fused]:
+        weights: dict[Leg, float] = {
+            "identifier": self.tuning.identifier_weight,
+            "late": self.tuning.late_weight,
+        }
+        return fusion.fuse(legs, rrf_k=self.tuning.rrf_k, weights=weights)
+
+
+def _load_candidates(connection: Connection, fused: Sequence[Fused]) -> list[Candidate]:
+    sections = search.load_sections(connection, [hits[0].section_id for hits, _ in fused])
+    return [
+        Candidate(section=sections[hits[0].section_id], hits=hits, rrf_score=score)
+        for hits, score in fused
+    ]
+
+
+def _take_best(rankings: Sequence[Sequence[Candidate]]) -> list[Candidate]:
+    """Each candidate as the ranking has it in which it is most relevant, best first.
+
+    Equals keep the order of the first ranking.
+    """
+    first, *others = rankings
+    best = {candidate.section.section_id: candidate for candidate in first}
+    for candidate in (candidate for ranking in others for candidate in ranking):
+        key = candidate.section.section_id
+        best[key] = max(best[key], candidate, key=lambda each: each.relevance or 0)
+    return sorted(best.values(), key=lambda candidate: -(candidate.relevance or 0))

@@ -3,7 +3,8 @@
 Every statement names tenant and generation itself; row-level security holds without.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from pgvector import HalfVector
@@ -12,11 +13,12 @@ from sqlalchemy import Connection, Row, text
 from retrieval import identifiers
 from retrieval.embedding import Vectors
 from retrieval.generations import Generation
-from retrieval.lexical import build_words
+from retrieval.lexical import STEMS, find_words, fold
 from retrieval.records import Hit, Leg, StoredSection
 from retrieval.tuning import Tuning
 
 CHUNKS_PER_HIT = 4  # a section has about six chunks, and several may be near the query
+MOST_WORDS = 200  # looked up of a query, which has about ten; a pasted log has thousands
 
 
 def dense(
@@ -65,40 +67,68 @@ def dense(
     return _hits("dense", rows)
 
 
+# The terms of the words asked, each under every language of the index, without the stop words. Of
+# which language those are is told by how many of them it has: "die" is one in "was kostet die
+# Bahncard" and none in "die casting", as "ai" is one in French alone.
+_ASKED = f"""
+    stemmed AS (
+        SELECT number, language, place, {STEMS} AS stems
+        FROM generations, unnest(languages) WITH ORDINALITY AS used(language, place),
+             unnest(CAST(:words AS text[]), CAST(:folded AS text[]))
+             WITH ORDINALITY AS asked(word, folded, number)
+        WHERE generation_id = :generation_id
+    ), spoken AS (
+        SELECT language FROM stemmed GROUP BY language, place
+        ORDER BY count(*) FILTER (WHERE stems = '{{}}') DESC, place LIMIT 1
+    ), asked AS (
+        SELECT number, language, term FROM stemmed, unnest(stems) AS term
+        WHERE number NOT IN (
+            SELECT number FROM stemmed JOIN spoken USING (language) WHERE stems = '{{}}')
+    )
+"""
+
+
 def lexical(
     connection: Connection, query: str, generation: Generation, tuning: Tuning
 ) -> list[Hit]:
     """Sections by BM25 over the query's stemmed words, any of which may match.
 
-    A query of stop words only has no hit.
+    A section is matched by the stems of its own language; words that have one stem in it count
+    once, and a word is as rare as it is in all languages together. A query of stop words only has
+    no hit.
 
     Source: Robertson and Zaragoza, The Probabilistic Relevance Framework, 2009; idf with 1
     added inside the logarithm, as Lucene has it, so that it is never negative.
     """
+    words = list(dict.fromkeys(word.text for word in find_words(query)))[:MOST_WORDS]
     rows = connection.execute(
-        text("""
-            WITH asked AS (
-                SELECT lexeme AS term FROM unnest(to_tsvector('english', :words))
+        text(f"""
+            WITH {_ASKED}, distinct_terms AS (
+                SELECT DISTINCT ON (language, term) number, language, term
+                FROM asked ORDER BY language, term, number
             ), matched AS (
-                SELECT term, section_id, frequency, word_count
-                FROM asked JOIN lexical_postings USING (term) JOIN sections USING (section_id)
+                SELECT number, section_id, max(frequency) AS frequency, word_count
+                FROM (SELECT DISTINCT term FROM distinct_terms) AS looked_up
+                     JOIN lexical_postings USING (term) JOIN sections USING (section_id)
+                     JOIN distinct_terms USING (language, term)
                 WHERE lexical_postings.tenant_id = current_setting('footnote.tenant_id')
                 AND lexical_postings.generation_id = :generation_id
+                GROUP BY number, section_id, word_count
             ), totals AS (
                 SELECT section_count, mean_word_count FROM generations
                 WHERE generation_id = :generation_id
             ), rarity AS (
-                SELECT term, ln(1 + (section_count - count(*) + 0.5) / (count(*) + 0.5)) AS idf
-                FROM matched, totals GROUP BY term, section_count
+                SELECT number, ln(1 + (section_count - count(*) + 0.5) / (count(*) + 0.5)) AS idf
+                FROM matched, totals GROUP BY number, section_count
             )
             SELECT section_id, CAST(NULL AS bigint) AS chunk_id,
                    sum(idf * frequency * (:k1 + 1)
                        / (frequency + :k1 * (1 - :b + :b * word_count / mean_word_count))) AS score
-            FROM matched JOIN rarity USING (term), totals
+            FROM matched JOIN rarity USING (number), totals
             GROUP BY section_id ORDER BY score DESC, section_id LIMIT :depth
         """),
         {
-            "words": build_words(query),
+            **_words(words),
             "generation_id": generation.generation_id,
             "k1": tuning.k1,
             "b": tuning.b,
@@ -115,16 +145,29 @@ def identifier(
 
     A form that stands in one section alone counts 1, in an index of any size. An identifier
     written alike counts in two forms, one typed otherwise in one: the exact literal is ahead of
-    near misses. A query without a known identifier has no hit.
+    near misses. A long one that stands nowhere may have a slip of the hand in it. A query without
+    a known identifier has no hit.
     """
+    slips = identifiers.extract_slips(query)
     rows = connection.execute(
         text("""
-            WITH matched AS (
-                SELECT identifier, section_id
-                FROM unnest(CAST(:identifiers AS text[])) AS asked(identifier)
-                JOIN identifier_postings USING (identifier) JOIN sections USING (section_id)
+            WITH asked AS (
+                SELECT identifier, CAST(NULL AS text) AS typed
+                FROM unnest(CAST(:identifiers AS text[])) AS exact(identifier)
+                UNION ALL
+                SELECT identifier, typed
+                FROM unnest(CAST(:near AS text[]), CAST(:typed AS text[]))
+                     AS slip(identifier, typed)
+            ), found AS MATERIALIZED (
+                SELECT identifier, typed, section_id
+                FROM asked JOIN identifier_postings USING (identifier)
+                JOIN sections USING (section_id)
                 WHERE identifier_postings.tenant_id = current_setting('footnote.tenant_id')
                 AND identifier_postings.generation_id = :generation_id
+            ), matched AS (
+                SELECT DISTINCT identifier, section_id FROM found
+                WHERE typed IS NULL
+                OR typed NOT IN (SELECT identifier FROM found WHERE typed IS NULL)
             ), rarity AS (
                 SELECT identifier,
                        ln(1 + (section_count - count(*) + 0.5) / (count(*) + 0.5))
@@ -138,6 +181,8 @@ def identifier(
         """),
         {
             "identifiers": sorted(identifiers.extract_from_question(query)),
+            "near": [form for near in slips.values() for form in near],
+            "typed": [typed for typed, near in slips.items() for _ in near],
             "generation_id": generation.generation_id,
             "depth": tuning.depth,
         },
@@ -147,30 +192,93 @@ def identifier(
 
 def load_rarity(
     connection: Connection, words: Sequence[str], generation: Generation
-) -> list[tuple[str, float]]:
-    """Each word's stem and idf, in order; a stop word has the stem "" and the idf 0."""
+) -> list[tuple[frozenset[str], float]]:
+    """Each word's stems and idf, in order; words as lexical.find_words has them.
+
+    A section has the word when it has any of the stems. A stop word has none, and the idf 0.
+    """
     rows = connection.execute(
-        text("""
-            SELECT coalesce(stem, '') AS stem, CASE WHEN stem IS NULL THEN 0
+        text(f"""
+            WITH {_ASKED}, terms AS (
+                SELECT number, array_agg(DISTINCT term) AS stems FROM asked GROUP BY number
+            )
+            SELECT coalesce(stems, '{{}}') AS stems, CASE WHEN stems IS NULL THEN 0
                    ELSE ln(1 + (section_count - found + 0.5) / (found + 0.5)) END AS idf
-            FROM unnest(CAST(:words AS text[])) WITH ORDINALITY AS asked(word, ordinal)
-            CROSS JOIN generations
-            LEFT JOIN LATERAL (
-                SELECT lexeme AS stem FROM unnest(to_tsvector('english', word)) LIMIT 1
-            ) AS stemmed ON true
+            FROM generations CROSS JOIN generate_series(1, cardinality(CAST(:words AS text[])))
+                 AS number LEFT JOIN terms USING (number)
             CROSS JOIN LATERAL (
-                SELECT count(*) AS found FROM lexical_postings
-                WHERE lexical_postings.generation_id = generations.generation_id AND term = stem
+                SELECT count(DISTINCT section_id) AS found FROM lexical_postings
+                WHERE lexical_postings.generation_id = generations.generation_id
+                AND term = ANY(stems)
             ) AS counted
             WHERE generations.generation_id = :generation_id
-            ORDER BY ordinal
+            ORDER BY number
+        """),
+        {**_words(words), "generation_id": generation.generation_id},
+    )
+    return [(frozenset(row.stems), float(row.idf)) for row in rows]
+
+
+def load_identifiers(
+    connection: Connection, section_ids: Sequence[int], identifiers: Collection[str]
+) -> dict[int, set[str]]:
+    """Which of the identifiers, in normal form, stand in each section."""
+    rows = connection.execute(
+        text("""
+            SELECT section_id, identifier FROM identifier_postings
+            WHERE section_id = ANY(:section_ids) AND identifier = ANY(:identifiers)
+        """),
+        {"section_ids": list(section_ids), "identifiers": sorted(identifiers)},
+    )
+    held: dict[int, set[str]] = {section_id: set() for section_id in section_ids}
+    for row in rows:
+        held[row.section_id].add(row.identifier)
+    return held
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Standing:
+    """What stands in some document."""
+
+    identifiers: frozenset[str]
+    words: frozenset[str]
+
+
+def load_standing(
+    connection: Connection,
+    generation: Generation,
+    *,
+    identifiers: Collection[str],
+    words: Collection[str],
+) -> Standing:
+    """Which of the identifiers, in normal form, and of the words, by their stem, stand anywhere."""
+    rows = connection.execute(
+        text(f"""
+            SELECT DISTINCT true AS is_identifier, identifier AS asked
+            FROM unnest(CAST(:identifiers AS text[])) AS asked(identifier)
+            JOIN identifier_postings USING (identifier) JOIN sections USING (section_id)
+            WHERE identifier_postings.tenant_id = current_setting('footnote.tenant_id')
+            AND identifier_postings.generation_id = :generation_id
+            UNION ALL
+            SELECT DISTINCT false, word
+            FROM unnest(CAST(:words AS text[]), CAST(:folded AS text[])) AS asked(word, folded)
+            CROSS JOIN (SELECT unnest(languages) AS language FROM generations
+                        WHERE generation_id = :generation_id) AS used
+            CROSS JOIN LATERAL unnest(array_append({STEMS}, word)) AS term
+            JOIN lexical_postings USING (term) JOIN sections USING (section_id)
+            WHERE lexical_postings.tenant_id = current_setting('footnote.tenant_id')
+            AND lexical_postings.generation_id = :generation_id
         """),
         {
-            "words": [build_words(word) for word in words],
+            "identifiers": sorted(identifiers),
+            **_words(sorted(words)),
             "generation_id": generation.generation_id,
         },
+    ).all()
+    return Standing(
+        identifiers=frozenset(row.asked for row in rows if row.is_identifier),
+        words=frozenset(row.asked for row in rows if not row.is_identifier),
     )
-    return [(row.stem, float(row.idf)) for row in rows]
 
 
 def load_sections(connection: Connection, section_ids: Sequence[int]) -> dict[int, StoredSection]:
@@ -188,6 +296,10 @@ def load_sections(connection: Connection, section_ids: Sequence[int]) -> dict[in
         row.section_id: StoredSection(**{**row._mapping, "heading_path": tuple(row.heading_path)})
         for row in rows
     }
+
+
+def _words(words: Sequence[str]) -> dict[str, list[str]]:
+    return {"words": list(words), "folded": [fold(word) for word in words]}
 
 
 def _hits(leg: Leg, rows: Sequence[Row[Any]]) -> list[Hit]:

@@ -19,9 +19,12 @@ if TYPE_CHECKING:  # what needs PyTorch takes seconds to import, and most tests 
 
 # Before anything that reads them is imported: nothing of the developer's own setup counts here,
 # no model is looked for on a network, and localhost is not reached through a proxy.
-OWN_PREFIXES = ("ANSWER_", "ANTHROPIC_", "DATABASE_", "EMBEDDING_", "FOOTNOTE_", "LOG_", "SLACK_")
+OWN_PREFIXES = (
+    *("ANSWER_", "ANTHROPIC_", "DATABASE_", "EMBEDDING_", "FOOTNOTE_", "LOG_"),
+    *("RERANK_", "REWRITE_", "SLACK_", "TENANT_"),
+)
 for name in list(os.environ):
-    if name.startswith((*OWN_PREFIXES, "TENANT_")) or name.lower().endswith("_proxy"):
+    if name.startswith(OWN_PREFIXES) or name.lower().endswith("_proxy"):
         del os.environ[name]
 os.environ["HF_HUB_OFFLINE"] = "1"
 # Threads that wait for work by spinning take the cores from PostgreSQL and from other runs:
@@ -155,11 +158,13 @@ def indexed(indexed_url: str) -> Iterator[Database]:
 @pytest.fixture
 def retriever(indexed: Database, embedder: "Embedder") -> "Retriever":
     """The search over the sample documents, as it is by default."""
-    from retrieval import relevance
+    from retrieval.rerank import LateInteraction
     from retrieval.retrieve import Retriever
     from retrieval.tuning import DEFAULT
 
-    return Retriever(database=indexed, embedder=embedder, model=relevance.load(), tuning=DEFAULT)
+    return Retriever(
+        database=indexed, embedder=embedder, reranker=LateInteraction(), tuning=DEFAULT
+    )
 
 
 @pytest.fixture

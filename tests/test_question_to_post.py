@@ -216,5 +216,6 @@ def test_a_follow_up_in_the_thread_is_searched_with_its_question(
         slack.send_event({**event, "type": "app_mention"})
         slack.wait_for_call("reactions.remove", count=2, timeout_s=60)
     *_, followed = find_rows(quoting.retriever.database, "traces")
-    assert followed.queries == ["what do I get per day for being on call? and sundays?"]
+    both = "what do I get per day for being on call? and sundays?"
+    assert followed.queries == [both, "and sundays?"]
     assert "runbooks/oncall-guide.md" in {each["doc"] for each in followed.candidates[:5]}

@@ -20,7 +20,7 @@ from anthropic.types import (
     TextBlockParam,
 )
 
-from app import citations, cleaning
+from app import citations, claude, cleaning
 from app.config import Settings
 from app.records import Answer, Turn
 from retrieval.errors import ConfigError, GenerationError
@@ -61,8 +61,6 @@ class Claude:
 
     def __init__(self, settings: Settings, *, now: Callable[[], float] = time.monotonic) -> None:
         """Raises ConfigError when no key is set. now: seconds on a clock that never goes back."""
-        if settings.anthropic_api_key is None:
-            raise ConfigError("Claude needs a key. Set ANTHROPIC_API_KEY.")
         self.settings: Mapping[str, object] = {
             "generator": settings.answer_model,
             "prompt_version": PROMPT_VERSION,
@@ -71,11 +69,8 @@ class Claude:
         self._model = settings.answer_model
         self._timeout_s = settings.answer_timeout_s
         self._now = now
-        self._client = anthropic.Anthropic(
-            api_key=settings.anthropic_api_key.get_secret_value(),
-            base_url=settings.anthropic_base_url,
-            timeout=settings.answer_timeout_s,
-            max_retries=MAX_RETRIES,
+        self._client = claude.open_client(
+            settings, timeout_s=settings.answer_timeout_s, max_retries=MAX_RETRIES
         )
 
     def __enter__(self) -> Self:
@@ -95,8 +90,8 @@ class Claude:
         """
         sections = [candidate.section for candidate in kept]
         message = self._ask(build_messages(turns, query, sections))
-        tokens = {"input": _input_tokens(message), "output": message.usage.output_tokens}
-        if _text(message).strip().startswith(NO_ANSWER):
+        tokens = claude.count_tokens(message)
+        if claude.read_text(message).strip().startswith(NO_ANSWER):
             return Answer(text="", abstained_because="UNSUPPORTED", tokens=tokens)
         answer = citations.check(_without_no_answer(_pieces(message.content)), sections)
         if message.stop_reason != "end_turn" and not answer.abstained_because:
@@ -203,14 +198,3 @@ def _without_no_answer(pieces: Sequence[citations.Piece]) -> list[citations.Piec
     return [
         replace(piece, text=text[a:b]) for piece, (a, b) in zip(pieces, pairwise(cuts), strict=True)
     ]
-
-
-def _text(message: Message) -> str:
-    return "".join(block.text for block in message.content if isinstance(block, TextBlock))
-
-
-def _input_tokens(message: Message) -> int:
-    """All that was read, from a cache or not."""
-    usage = message.usage
-    cached = (usage.cache_creation_input_tokens or 0) + (usage.cache_read_input_tokens or 0)
-    return usage.input_tokens + cached

@@ -15,16 +15,18 @@ from urllib.parse import quote
 import yaml
 from markdown_it import MarkdownIt
 
+from retrieval import languages
 from retrieval.errors import ConfigError
+from retrieval.lexical import DATA
 from retrieval.records import Document
 
 SUFFIXES = (".md", ".markdown")
 MAX_BYTES = 2_000_000  # chosen: a page of this size is a log or an export, not a page
-MAX_WORD = 2_000  # characters; chosen: longer runs are base64 or minified code, nobody's words
 
 VERIFIED_KEYS = ("last_verified", "verified_at", "verified", "last_reviewed_on", "last_reviewed")
 UPDATED_KEYS = ("updated_at", "last_updated", "updated", "last_modified", "lastmod", "date")
 OWNER_KEYS = ("owner", "owners", "owner_slack", "maintainer", "team")
+LANGUAGE_KEYS = ("lang", "language", "locale")
 
 _FRONT_MATTER = re.compile(r"---[ \t]*\n(.*?\n)??---[ \t]*(?:\n|\Z)", re.DOTALL)
 
@@ -36,6 +38,9 @@ _TAG = re.compile(
     r"|<[A-Za-z][\w.:-]*\s[^<>]*=[^<>]*>|<\w+:[^<>\s]*>",
     re.IGNORECASE,
 )
+
+_CODE = re.compile(r"^(```|~~~).*?(?:^\1|\Z)|`[^`\n]*`", re.DOTALL | re.MULTILINE)
+LANGUAGE_TEXT = 10_000  # characters, of which some may be code
 
 _parser = MarkdownIt("commonmark").disable("inline")
 
@@ -146,8 +151,7 @@ def parse_document(data: bytes, *, path: str, url: str) -> Read | Skipped:
     )  # A page of nothing but front matter still says something.
     if not any(character.isalnum() for character in body):
         return Skipped(path=path, reason="empty: it has no words")
-    longest = max(map(len, re.findall(r"\S+", body)))
-    if longest > MAX_WORD:
+    if longest := max(map(len, DATA.findall(body)), default=0):
         notes.append(f"a word of {longest:,} characters is kept but cannot be searched for")
     document = Document(
         path=path,
@@ -157,6 +161,7 @@ def parse_document(data: bytes, *, path: str, url: str) -> Read | Skipped:
         owner=next((value for key in OWNER_KEYS if (value := _one_line(fields.get(key)))), None),
         updated_at=next((t for key in UPDATED_KEYS if (t := _timestamp(fields.get(key)))), None),
         verified_at=next((v for key in VERIFIED_KEYS if (v := _day(fields.get(key)))), None),
+        language=_stated_language(fields) or languages.detect(_prose(body)),
     )
     return Read(document=replace(document, content_hash=_hash(document)), notes=tuple(notes))
 
@@ -211,6 +216,16 @@ def plain_text(markdown: str) -> str:
     return re.sub(r"[ \t]{2,}", " ", text).strip()
 
 
+def _stated_language(fields: Mapping[str, Any]) -> str | None:
+    stated = (_one_line(fields.get(key)) for key in LANGUAGE_KEYS)
+    return next((found for value in stated if value and (found := languages.parse(value))), None)
+
+
+def _prose(markdown: str) -> str:
+    """The words at the head of a text without its code, to tell its language by."""
+    return plain_text(_CODE.sub(" ", markdown[:LANGUAGE_TEXT]))
+
+
 def _title_from(path: str) -> str:
     stem = path.rsplit("/", 1)[-1].split(".")[0]
     return stem.replace("-", " ").replace("_", " ").strip() or path
@@ -259,5 +274,6 @@ def _hash(document: Document) -> str:
         document.owner,
         document.updated_at and document.updated_at.isoformat(),
         document.verified_at and document.verified_at.isoformat(),
+        document.language,
     )
     return hashlib.sha256(repr(fields).encode()).hexdigest()

@@ -63,7 +63,10 @@ def test_the_trace_has_the_settings_of_search_and_generator(
 ) -> None:
     answerer.answer(TURNS, claim(database), lambda: None)
     (trace,) = find_rows(database, "traces")
-    assert trace.settings == {"depth": 9, "generator": "says", "prompt_version": "7"}
+    assert trace.settings == {
+        **{"depth": 9, "rewriting": "rules"},
+        **{"generator": "says", "prompt_version": "7"},
+    }
 
 
 def test_an_answer_is_not_saved_when_the_question_was_given_up(

@@ -227,12 +227,17 @@ def test_retrieve_json_is_that_of_ask_without_the_answer(indexed_url: str) -> No
     found = load(indexed_url, "retrieve", ERR_2041, "--json")
     assert set(found) == FOUND
     assert all(set(each) == CANDIDATE for each in (*found["candidates"], *found["kept"]))
-    assert found["kept"] == found["candidates"][: len(found["kept"])]
+    whole = [(each["doc"], each["text"]) for each in found["candidates"]]
+    for kept in found["kept"]:  # what bears on the question, in whole blocks
+        blocks = [block.strip("\n… ") for block in kept["text"].split("\n\n…\n\n")]
+        assert any(
+            doc == kept["doc"] and all(block in text for block in blocks) for doc, text in whole
+        )
 
 
 def test_retrieve_shows_every_stage(indexed_url: str) -> None:
     heading, *lines, times = succeed(indexed_url, "retrieve", ERR_2041).splitlines()
-    assert heading.split() == ["relevance", "rrf", "dense", "lexical", "ident.", "section"]
+    assert heading.split() == ["relevance", "rrf", "dense", "lexical", "ident.", "late", "section"]
     assert sum(line.startswith("* ") for line in lines) in range(1, 6)
     assert times.startswith("milliseconds: embed ")
 
@@ -240,7 +245,8 @@ def test_retrieve_shows_every_stage(indexed_url: str) -> None:
 def test_eval_measures_and_dumps(indexed_url: str, tmp_path: Path) -> None:
     cases, dump = write_cases(tmp_path, CASE, UNANSWERABLE), tmp_path / "dump.jsonl"
     run = load(indexed_url, "eval", cases, "--json", "--dump", str(dump))
-    assert set(run) == {"run_id", "settings", "means"}
+    assert set(run) == {"cases", "run_id", "settings", "means", "lost"}
+    assert run["cases"] == f"{tmp_path.name}/cases"
     assert run["means"]["all"]["recall@5"] == 1
     assert run["means"]["all"]["cases"] == 2
     assert set(run["means"]["unanswerable"]) == {"cases", "refused"}
@@ -250,10 +256,42 @@ def test_eval_measures_and_dumps(indexed_url: str, tmp_path: Path) -> None:
         assert set(row) == {"id", "candidates", "kept"}
         for each in (*row["candidates"], *row["kept"]):
             assert set(each) == {"doc", "text"}
-    table = succeed(indexed_url, "eval", cases)
-    assert [line.split()[0] for line in table.splitlines()] == [
-        *("cases", "all", "identifier", "unanswerable"),
-    ]
+
+
+def test_eval_compares_with_a_run_before_and_writes_a_page(
+    indexed_url: str, tmp_path: Path
+) -> None:
+    cases, page = write_cases(tmp_path, CASE), tmp_path / "page.html"
+    (tmp_path / "more").mkdir()
+    more = write_cases(tmp_path / "more", UNANSWERABLE)
+    first = load(indexed_url, "eval", cases, "--json")
+    compared = ("--compare", str(first["run_id"]), "--report", str(page))
+    text = succeed(indexed_url, "eval", cases, more, *compared)
+    one, other = text.split("more/cases: ")
+    lines = one.splitlines()
+    assert lines[0] == f"{first['cases']}: run {first['run_id'] + 1}"
+    assert [line.split()[0] for line in lines[1:4]] == ["cases", "all", "identifier"]
+    assert f"against run {first['run_id']} of " in one and "over the 1 cases" in one
+    assert other.startswith(f"run {first['run_id'] + 2}\n")
+    assert "against" not in other
+    html = page.read_text(encoding="utf-8")
+    assert f"Against run {first['run_id']}" in html and ERR_2041 not in html  # nothing failed
+    assert "There is no run 99" in fail(indexed_url, "eval", cases, "--compare", "99")
+
+
+def test_ablation_is_a_table_or_a_line_a_stage(indexed_url: str, tmp_path: Path) -> None:
+    cases = write_cases(tmp_path, CASE, UNANSWERABLE)
+    heading, _, *rows = succeed(indexed_url, "ablation", cases).splitlines()
+    assert heading == "| stage | recall@5 | recall@30 | MRR | ms |"
+    assert rows[0].startswith("| tutorial: windows of 512 tokens, dense | ")
+    (tmp_path / "cases.rewrites.jsonl").write_text('{"id": "c1", "queries": ["label font"]}\n')
+    lines = succeed(indexed_url, "ablation", cases, "--skip-tutorial", "--json").splitlines()
+    stages = [json.loads(line) for line in lines]
+    assert stages[0]["stage"].startswith("structure: ")
+    assert stages[-1]["stage"].startswith("+ rewriting")
+    assert all(
+        set(each) == {*("stage", "recall@5", "recall@30", "mrr@5", "median_ms")} for each in stages
+    )
 
 
 def test_eval_tells_what_cannot_be_read_or_written(indexed_url: str, tmp_path: Path) -> None:
@@ -271,6 +309,21 @@ def test_calibrate_tells_what_it_lacks(indexed_url: str, database_url: str, tmp_
     cases = write_cases(tmp_path, CASE, UNANSWERABLE)
     assert "too few to fit on" in fail(indexed_url, "calibrate", cases)
     assert "Nothing is indexed" in fail(database_url, "calibrate", cases)
+
+
+def test_calibrate_fits_a_floor_to_the_cases_given(indexed_url: str, tmp_path: Path) -> None:
+    lines = (SAMPLE / "cases.jsonl").read_text(encoding="utf-8").splitlines()
+    cases = write_cases(tmp_path, *map(json.loads, lines[::3]))
+    out, name = tmp_path / "relevance.json", f"{tmp_path.name}/cases"
+    table = succeed(indexed_url, "calibrate", cases, "--out", str(out))
+    assert "12 cases that the documents answer; cases that they do not: 2 unanswerable" in table
+    assert "kept: " in table and "  chosen" in table
+    assert json.loads(out.read_text(encoding="utf-8"))["cases"] == [name]
+    assert f"{name}; floor" not in succeed(indexed_url, "doctor")  # written, not used
+    assert succeed(indexed_url, "calibrate", cases) == table
+    assert f"{name}; floor" in succeed(indexed_url, "doctor")
+    nowhere = str(tmp_path / "no" / "relevance.json")
+    assert "cannot be written" in fail(indexed_url, "calibrate", cases, "--out", nowhere)
 
 
 def test_stats_json_has_the_counts(database_url: str) -> None:

@@ -6,6 +6,7 @@ from retrieval.records import Candidate, Hit, StoredSection
 def candidate(
     section_id: int = 1,
     *,
+    document_id: int | None = None,
     path: str = "a.md",
     title: str = "A",
     text: str = "text",
@@ -13,9 +14,10 @@ def candidate(
     rrf_score: float = 0.0,
     hits: tuple[Hit, ...] = (),
 ) -> Candidate:
+    """A section in the running, of a document of its own where none is given."""
     section = StoredSection(
         section_id=section_id,
-        document_id=section_id,
+        document_id=section_id if document_id is None else document_id,
         path=path,
         title=title,
         heading_path=(title,),

@@ -1,10 +1,11 @@
 """Small pages for tests, read and indexed as a folder's would be."""
 
-from retrieval import indexing, relevance
+from retrieval import indexing
 from retrieval.db import Database
 from retrieval.embedding import Embedder
 from retrieval.indexing import Progress, Summary
 from retrieval.records import Query
+from retrieval.rerank import LateInteraction
 from retrieval.retrieve import Retriever
 from retrieval.sources.markdown import Read, Skipped, parse_document
 from retrieval.tuning import DEFAULT, Tuning
@@ -29,7 +30,9 @@ def ingest(
 
 
 def build_retriever(database: Database, embedder: Embedder, tuning: Tuning = DEFAULT) -> Retriever:
-    return Retriever(database=database, embedder=embedder, model=relevance.load(), tuning=tuning)
+    return Retriever(
+        database=database, embedder=embedder, reranker=LateInteraction(), tuning=tuning
+    )
 
 
 def ask(text: str) -> Query:

@@ -1,5 +1,7 @@
 """A relevance model fitted on made-up cases that one feature tells apart."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -9,36 +11,85 @@ from retrieval.errors import ConfigError
 from retrieval.evaluation import EvalCase
 from retrieval.metrics import Gold
 from retrieval.records import Turn
-from retrieval.relevance import FEATURES
-from retrieval.rerank import Measured
+from retrieval.relevance import Basis, RelevanceModel
 from tests.retrieval.candidates import candidate
 
-LATE = FEATURES.index("late_chunk")
+BASIS = Basis(
+    reranker="r",
+    ranking=("late", "cosine", "length"),
+    certainty=("rare", "question"),
+    embedder="m",
+    chunker="1/2/3",
+)
+LOGIT = replace(BASIS, reranker="cross", ranking=("logit",), certainty=())
 
 
-def sample(number: int, *, answerable: bool = True) -> Sample:
-    """A case with ten candidates, of which the seventh answers and has the highest feature."""
+def sample(
+    number: int, *, answerable: bool = True, basis: Basis = BASIS, kind: str = "t", edge: float = 1
+) -> Sample:
+    """A case with ten candidates, of which the seventh answers and is ahead by edge.
+
+    It is so in the first feature that ranks, and in the first that tells whether it answers.
+    """
     gold = (Gold(doc="7.md", span="the answer"),) if answerable else ()
     case = EvalCase(
         case_id=str(number),
-        type="t",
+        type=kind,
         turns=(Turn(speaker="user", text="q"),),
         gold_any=gold,
         gold_all=(),
     )
     generator = np.random.default_rng(number)
-    features = generator.normal(0, 0.1, (10, len(FEATURES)))
+    features = generator.normal(0, 0.1, (10, len(basis.ranking) + len(basis.certainty)))
     if answerable:
-        features[7, LATE] += 1
+        features[7, 0] += edge
+        features[7, len(basis.ranking) :][:1] += edge
     candidates = [
         candidate(n, path=f"{n}.md", text="the answer" if n == 7 else "other") for n in range(10)
     ]
-    measured = Measured(features=features, chunk_ids=[()] * 10)
-    return calibration.build_sample(case, candidates, measured)
+    return calibration.build_sample(case, candidates, features)
 
 
-def fit(samples: list[Sample]) -> calibration.Calibration:
-    return calibration.fit(samples, embedder="m", cases=["set/dev"])
+def calibrate(
+    samples: list[Sample], *, basis: Basis = BASIS, packaged: RelevanceModel | None = None
+) -> calibration.Calibration:
+    return calibration.calibrate(samples, basis, cases=["set/dev"], packaged=packaged)
+
+
+def packaged(
+    late: float,
+    *,
+    score: float = 0.0,
+    rare: float = 0.0,
+    intercept: float = 0.0,
+    cases: tuple[str, ...] = ("other/dev",),
+) -> RelevanceModel:
+    return RelevanceModel(
+        basis=BASIS,
+        weights={"late": late, "cosine": 0.0, "length": 0.0},
+        certainty={"score": score, "rare": rare, "question": 0.0},
+        intercept=intercept,
+        floor=0.123,
+        cases=cases,
+        fitted_on="2026-01-01",
+    )
+
+
+def top(model: RelevanceModel, sample: Sample) -> float:
+    """The relevance of the best candidate."""
+    return float(model.relevance(sample.features).max())
+
+
+MIXED = [
+    *(sample(n) for n in range(40)),
+    *(sample(n, answerable=False, kind="general") for n in range(40, 50)),
+    *(sample(n, answerable=False, kind="near") for n in range(50, 70)),
+]
+
+
+@pytest.fixture(scope="module")
+def calibrated() -> calibration.Calibration:
+    return calibrate(MIXED)
 
 
 def test_a_sample_knows_what_answers_it() -> None:
@@ -46,41 +97,174 @@ def test_a_sample_knows_what_answers_it() -> None:
     assert not any(sample(1, answerable=False).relevant)
 
 
-def test_what_tells_apart_gets_the_weight() -> None:
-    samples = [sample(n) for n in range(40)] + [sample(n, answerable=False) for n in range(40, 60)]
-    fitted = fit(samples)
-    weights = dict(fitted.model.weights)
-    assert weights.pop("late_chunk") > 3 * max(map(abs, weights.values()))
-    assert fitted.recall_at_5 == 1
-    assert (fitted.model.embedder, fitted.model.cases) == ("m", ("set/dev",))
-    relevance = fitted.model.relevance(samples[0].features)
+def test_what_tells_apart_gets_the_weight(calibrated: calibration.Calibration) -> None:
+    model = calibrated.kept.model
+    for weights, name in ((model.weights, "late"), (model.certainty, "rare")):
+        others = [abs(weight) for other, weight in weights.items() if other not in (name, "score")]
+        assert weights[name] > 2 * max(others)
+    assert list(model.certainty) == ["score", "rare", "question"]
+    assert calibrated.fitted.recall_at_5 == 1
+    assert (model.basis, model.cases) == (BASIS, ("set/dev",))
+    relevance = model.relevance(MIXED[0].features)
     assert int(np.argmax(relevance)) == 7 and relevance[7] > 0.5
     # The floor lets 98% of the answerable through and none of the others.
-    assert relevance[7] >= fitted.model.floor
-    for each in samples[40:]:
-        assert fitted.model.relevance(each.features).max() < fitted.model.floor
+    assert sum(top(model, each) >= model.floor for each in MIXED[:40]) >= 39
+    assert all(top(model, each) < model.floor for each in MIXED[40:])
 
 
-def test_coverage_falls_as_the_floor_rises() -> None:
-    samples = [sample(n) for n in range(40)] + [sample(n, answerable=False) for n in range(40, 60)]
-    floors, answered, false = zip(*fit(samples).coverage, strict=True)
-    assert list(floors) == sorted(floors)
-    assert list(answered) == sorted(answered, reverse=True)
+def test_answers_are_ranked_within_their_question_alone(
+    calibrated: calibration.Calibration,
+) -> None:
+    # What is higher for all candidates of the questions that are answered ranks none of them.
+    samples = [
+        replace(each, features=each.features + np.array([0, float(each.answerable), 0, 0, 0]))
+        for each in MIXED
+    ]
+    assert calibrate(samples).fitted.model.weights == pytest.approx(
+        calibrated.fitted.model.weights, rel=0.2, abs=1
+    )
+
+
+def test_a_feature_counts_alike_on_whatever_scale_it_is_measured(
+    calibrated: calibration.Calibration,
+) -> None:
+    scale = np.array([1, 1000, 1, 1, 1 / 1000])
+    samples = [replace(each, features=each.features * scale) for each in MIXED]
+    model, scaled = calibrated.fitted.model, calibrate(samples).fitted.model
+    assert scaled.weights["cosine"] * 1000 == pytest.approx(model.weights["cosine"], rel=0.01)
+    for one, other in zip(MIXED, samples, strict=True):
+        assert scaled.logit(other.features) == pytest.approx(model.logit(one.features), rel=0.01)
+
+
+def mixed(*, basis: Basis, edge: float = 1) -> list[Sample]:
+    return [sample(n, answerable=n < 30, basis=basis, edge=edge) for n in range(40)]
+
+
+def test_a_single_logit_gets_scale_and_offset() -> None:
+    model = calibrate(mixed(basis=LOGIT), basis=LOGIT).kept.model
+    assert list(model.weights) == ["logit"] and model.weights["logit"] > 0
+    assert list(model.certainty) == ["score"] and model.certainty["score"] > 0
+    answer, other = (model.relevance(np.array([[logit], [0.0]])) for logit in (1.0, 0.0))
+    assert answer[0] > 0.9 and other[0] < 0.1
+    assert answer[1] < 0.1 * answer[0]
+
+
+@pytest.mark.parametrize("unanswerable", [0, 10])
+def test_a_reranker_that_prefers_what_does_not_answer_is_refused(unanswerable: int) -> None:
+    samples = mixed(basis=LOGIT, edge=-1)[: 30 + unanswerable]
+    with pytest.raises(ConfigError, match="cross scores answers no higher than the rest"):
+        calibrate(samples, basis=LOGIT)
+
+
+def test_a_reranker_whose_best_tells_nothing_is_refused() -> None:
+    # It finds the answer where there is one, and is as sure of the best one where there is none.
+    samples = mixed(basis=LOGIT)
+    sure = [
+        each if each.answerable else replace(each, features=each.features + 2) for each in samples
+    ]
+    with pytest.raises(ConfigError, match="cross scores answers no higher than the rest"):
+        calibrate(sure, basis=LOGIT)
+
+
+def test_at_least_98_in_100_are_answered_and_fewer_false_ones_above(
+    calibrated: calibration.Calibration,
+) -> None:
+    coverage = calibrated.fitted.coverage
+    floors = [each.floor for each in coverage]
+    answered = [each.answered for each in coverage]
+    assert floors == sorted(set(floors))
+    assert answered == sorted(answered, reverse=True)
     assert answered[0] == 1 and answered[-1] == pytest.approx(0.8, abs=0.03)
-    assert all(0 <= share <= 1 for share in false)
+    chosen = calibrated.kept.model.floor
+    (row,) = [each for each in coverage if each.floor == chosen]
+    assert row.answered >= 0.98
+
+
+def test_false_answers_are_counted_by_type() -> None:
+    # Those of the type near have what answers as other questions have it.
+    near = [
+        replace(
+            sample(n), case=sample(n, answerable=False, kind="near").case, relevant=(False,) * 10
+        )
+        for n in range(70, 80)
+    ]
+    calibrated = calibrate([*MIXED[:50], *near])
+    assert calibrated.answerable == 40
+    assert dict(calibrated.unanswerable) == {"general": 10, "near": 10}
+    for row in calibrated.fitted.coverage:
+        assert row.false_answers["general"] == 0
+        assert row.false_answers["near"] >= 0.5
 
 
 def test_the_same_cases_give_the_same_model() -> None:
-    samples = [sample(n) for n in range(10)]
-    assert fit(samples) == fit(samples)
+    assert calibrate(MIXED[25:45]) == calibrate(MIXED[25:45])
 
 
-def test_without_unanswerable_cases_there_are_no_false_answers() -> None:
-    assert {false for _, _, false in fit([sample(n) for n in range(10)]).coverage} == {0.0}
+def test_without_unanswerable_cases_there_are_no_false_answers_to_tell() -> None:
+    # Where the best is no answer, of some cases another one is.
+    samples = [sample(n, edge=0.2) for n in range(20)]
+    calibrated = calibrate(samples)
+    assert not calibrated.unanswerable
+    assert all(each.false_answers == {} for each in calibrated.fitted.coverage)
 
 
-@pytest.mark.parametrize("answerable", [0, 1, 4])
+def test_a_case_without_candidates_does_no_harm(calibrated: calibration.Calibration) -> None:
+    empty = calibration.build_sample(MIXED[45].case, [], np.zeros((0, 5)))
+    found = calibrate([*MIXED, empty])
+    assert found.unanswerable["general"] == 11
+    assert found.kept.model.weights == calibrated.kept.model.weights
+    assert found.kept.model.certainty == calibrated.kept.model.certainty
+    assert all(row.false_answers["general"] == 0 for row in found.fitted.coverage)
+
+
+def test_cases_whose_best_is_always_an_answer_give_no_floor() -> None:
+    with pytest.raises(ConfigError, match="no floor can be told from them"):
+        calibrate(MIXED[:40])
+
+
+def test_the_packaged_model_is_kept_with_a_new_floor_unless_the_fitted_one_is_better() -> None:
+    hard = [sample(n, answerable=n < 12, edge=0.45) for n in range(18)]
+    # The best weight of a difference of 0.45 at a deviation of 0.1 is 0.45 / 0.1**2.
+    known = packaged(45.0, score=0.8, rare=45.0, intercept=-45 * 0.45 / 2 - 0.8 * 45 * 0.3)
+    calibrated = calibrate(hard, packaged=known)
+    assert calibrated.packaged is not None
+    assert calibrated.packaged.recall_at_5 >= calibrated.fitted.recall_at_5
+    assert calibrated.packaged.log_loss < calibrated.fitted.log_loss
+    model = calibrated.kept.model
+    assert (model.weights["late"], model.certainty["rare"]) == (45.0, 45.0)
+    assert model.cases == ("other/dev", "set/dev") and model.fitted_on != "2026-01-01"
+    # 98% of 12 are all of them.
+    assert model.floor == pytest.approx(min(top(model, each) for each in hard[:12]))
+
+
+def test_the_fitted_model_is_kept_where_it_finds_more() -> None:
+    calibrated = calibrate(MIXED, packaged=packaged(-10.0))
+    assert calibrated.packaged is not None
+    assert calibrated.packaged.recall_at_5 < calibrated.fitted.recall_at_5 == 1
+    assert calibrated.kept is calibrated.fitted
+
+
+def test_of_two_that_find_as_much_the_better_calibrated_is_kept() -> None:
+    calibrated = calibrate(MIXED, packaged=packaged(10.0, rare=0.5))
+    assert calibrated.packaged is not None
+    assert calibrated.packaged.recall_at_5 == calibrated.fitted.recall_at_5 == 1
+    assert calibrated.fitted.log_loss < calibrated.packaged.log_loss
+    assert calibrated.kept is calibrated.fitted
+
+
+def test_the_packaged_model_is_not_judged_by_cases_that_it_was_fitted_on() -> None:
+    known = packaged(10.0, cases=("other/dev", "set/dev"))
+    assert calibrate(MIXED, packaged=known).packaged is None
+
+
+@pytest.mark.parametrize("answerable", [0, 1, 9])
 def test_too_few_cases_are_told(answerable: int) -> None:
-    samples = [sample(n, answerable=n < answerable) for n in range(10)]
+    samples = [sample(n, answerable=n < answerable) for n in range(20)]
+    with pytest.raises(ConfigError, match=f"too few to fit on: for {answerable} the answer"):
+        calibrate(samples)
+
+
+def test_cases_that_every_candidate_answers_are_too_few() -> None:
+    samples = [replace(sample(n), relevant=(True,) * 10) for n in range(20)]
     with pytest.raises(ConfigError, match="too few to fit on"):
-        fit(samples)
+        calibrate(samples)

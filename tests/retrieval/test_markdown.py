@@ -114,11 +114,11 @@ def test_what_has_no_words_is_skipped(text: str) -> None:
     assert reason(text) == "empty: it has no words"
 
 
-def test_p65_a_log_of_three_megabytes_is_skipped() -> None:
+def test_a_log_of_three_megabytes_is_skipped() -> None:
     assert reason("x" * 3_000_000) == "of 3.0 MB, more than 2 MB; split it"
 
 
-def test_p65_a_word_of_three_thousand_characters_is_told() -> None:
+def test_a_word_of_three_thousand_characters_is_told() -> None:
     assert notes("The key is " + "x" * 3_000) == (
         "a word of 3,000 characters is kept but cannot be searched for",
     )
@@ -197,6 +197,22 @@ def test_owners_are_one_line(line: str, owner: str | None) -> None:
 )
 def test_titles(text: str, title: str) -> None:
     assert read(text).title == title
+
+
+@pytest.mark.parametrize(
+    ("text", "language"),
+    [
+        ("You have 28 days of leave a year, and may take them over.\n", "english"),
+        ("Urlaubsanträge stellen Sie spätestens zwei Wochen vorher.\n", "german"),
+        ("---\nlang: fr\n---\nUrlaubsanträge stellen Sie zwei Wochen vorher.\n", "french"),
+        ("---\nlanguage: python\n---\nYou have 28 days of leave a year.\n", "english"),
+        ("---\nlanguage: [de, en]\n---\nShort.\n", "german"),
+        ("Les employés déposent leurs notes de frais.\n\n```\n" + "while not\n" * 50, "french"),
+        ("Ok.\n", "english"),
+    ],
+)
+def test_the_language_is_the_one_stated_or_that_of_the_prose(text: str, language: str) -> None:
+    assert read(text).language == language
 
 
 def test_the_hash_says_whether_anything_changed() -> None:

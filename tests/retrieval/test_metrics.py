@@ -78,6 +78,7 @@ def test_a_reader_of_so_many_tokens_gets_so_far() -> None:
 def test_a_case_has_every_metric() -> None:
     values = score([B, C, A], [B, A], [GOLD_A], [])
     assert values == {
+        "recall@3": 1,
         "recall@5": 1,
         "recall@30": 1,
         "recall@1200t": 1,
@@ -93,6 +94,11 @@ def test_a_case_has_every_metric() -> None:
 def test_only_five_of_what_is_kept_and_thirty_candidates_count() -> None:
     values = score([B] * 30 + [A], [B] * 5 + [A], [GOLD_A], [])
     assert (values["recall@5"], values["recall@30"], values["mrr@5"]) == (0, 0, 0)
+
+
+def test_recall_counts_the_first_three_and_the_first_five() -> None:
+    values = score([B] * 3 + [A], [B] * 3 + [A], [GOLD_A], [])
+    assert (values["recall@3"], values["recall@5"]) == (0, 1)
 
 
 def test_the_right_document_without_the_span_is_told_apart() -> None:

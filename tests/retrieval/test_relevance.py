@@ -1,59 +1,215 @@
-"""Features to a probability."""
+"""Features to a probability, and the model that is in force."""
 
 import json
-from pathlib import Path
+from dataclasses import replace
 
 import numpy as np
 import pytest
+from sqlalchemy import text
 
 from retrieval import relevance
-from retrieval.relevance import FEATURES, RelevanceModel
+from retrieval.db import Database
+from retrieval.errors import ConfigError
+from retrieval.late_interaction import Interaction
+from retrieval.relevance import Basis, RelevanceModel
+from retrieval.rerank import Features, LateInteraction
+from retrieval.retrieve import Retriever
+from tests.retrieval.candidates import candidate
+from tests.retrieval.pages import ask
+
+BASIS = Basis(
+    reranker="r", ranking=("late", "named"), certainty=("rare",), embedder="m", chunker="1/2/3"
+)
+LOGIT = Basis(reranker="cross", ranking=("logit",), certainty=(), embedder="m", chunker="1/2/3")
 
 
-def model(intercept: float = -2.0, **weights: float) -> RelevanceModel:
+def model(basis: Basis = BASIS, *, intercept: float = -2.0, **weights: float) -> RelevanceModel:
+    """A model in which what is not named has no weight."""
+    certainty = ("score", *basis.certainty)
     return RelevanceModel(
-        weights={**dict.fromkeys(FEATURES, 0.0), **weights},
+        basis=basis,
+        weights={name: weights.get(name, 0.0) for name in basis.ranking},
+        certainty={name: weights.get(name, 0.0) for name in certainty},
         intercept=intercept,
         floor=0.2,
-        embedder="m",
         cases=("c",),
         fitted_on="2026-11-30",
     )
 
 
-def features(*rows: dict[str, float]) -> relevance.Features:
-    return np.array([[row.get(name, 0.0) for name in FEATURES] for row in rows])
+def features(*rows: tuple[float, float, float]) -> Features:
+    """Rows of late, named and rare."""
+    return np.array(rows, dtype=np.float64)
 
 
-def test_relevance_is_logistic_in_the_features() -> None:
-    found = model(late_chunk=4.0, title=1.0).relevance(
-        features({}, {"late_chunk": 0.5}, {"late_chunk": 0.5, "title": 1.0})
+def logistic(logit: float) -> float:
+    return float(1 / (1 + np.exp(-logit)))
+
+
+def test_the_best_is_judged_by_its_certainty_and_the_others_beside_it() -> None:
+    told = model(late=4.0, named=1.0, score=0.5, rare=3.0)
+    rows = features((0.5, 0.0, 0.0), (0.5, 1.0, 0.4), (0.0, 0.0, 1.0))
+    assert told.scores(rows) == pytest.approx([2.0, 3.0, 0.0])
+    assert told.logit(rows) == pytest.approx(0.5 * 3.0 + 3.0 * 0.4 - 2.0)
+    best = logistic(0.7)
+    assert told.relevance(rows) == pytest.approx([best * np.exp(-1), best, best * np.exp(-3)])
+
+
+def test_what_tells_whether_the_best_answers_orders_nothing() -> None:
+    told = model(late=4.0, score=1.0, rare=3.0)
+    one, other = features((0.5, 0, 0), (0.4, 0, 0)), features((0.5, 0, 0), (0.4, 0, 9))
+    assert told.relevance(one).tolist() == told.relevance(other).tolist()
+
+
+def test_relevance_never_reaches_0_or_1() -> None:
+    told = model(late=10.0, score=1.0, rare=1.0)
+    for rare in (-9e9, 9e9):
+        found = told.relevance(features(*((late, 0, rare) for late in (-9e9, -5, 6, 9e9))))
+        assert ((found > 0) & (found < 1)).all()
+
+
+def interaction(*scores: float, first: int = 0) -> Interaction:
+    """One question token against chunks numbered from first."""
+    return Interaction(
+        chunk_ids=tuple(range(first, first + len(scores))),
+        chunk_texts=("",) * len(scores),
+        cosine=0.0,
+        similarities=np.array(scores, dtype=np.float32).reshape(-1, 1),
+        weights=np.ones(1, dtype=np.float32),
     )
-    # logits -2, -2 + 4 * 0.5 and -2 + 4 * 0.5 + 1
-    assert found == pytest.approx([1 / (1 + np.e**2), 0.5, 1 / (1 + np.e**-1)])
 
 
-def test_p74_relevance_never_reaches_0_or_1_so_that_the_good_ones_differ() -> None:
-    found = model(covered=10.0).relevance(features(*({"covered": n / 2} for n in range(-5, 7))))
-    assert ((found > 0) & (found < 1)).all()
-    assert (np.diff(found) > 0).all()
+def test_candidates_are_ranked_by_scores_where_probabilities_are_alike() -> None:
+    candidates = [candidate(n) for n in range(5)]
+    logits = np.array([[-5.0], [902.0], [-95.0], [901.0], [902.0]])
+    interactions = {n: interaction(0.1, 0.3, 0.2, first=10 * n) for n in range(5)}
+    told = model(LOGIT, logit=1.0, score=1.0)
+    ranked = told.rank(candidates, logits, interactions)
+    assert [each.section.section_id for each in ranked] == [1, 4, 3, 0, 2]  # 1 was before 4
+    assert ranked[1].chunk_ids == (41, 42, 40)
+    assert ranked[3].relevance == ranked[4].relevance
+    assert candidates[0].relevance is None  # what was given is as it was
+    alone = told.rank(candidates[:1], logits[:1], interactions)
+    assert alone[0].relevance == pytest.approx(logistic(-5 - 2))
 
 
 def test_no_candidates_have_no_relevance() -> None:
-    assert model().relevance(np.zeros((0, len(FEATURES)))).shape == (0,)
+    nothing = np.zeros((0, 3))
+    assert model().relevance(nothing).shape == (0,)
+    assert model().logit(nothing) == -np.inf
+    assert model().rank([], nothing, {}) == []
 
 
-def test_the_model_that_comes_along_is_whole() -> None:
-    loaded = relevance.load()
-    assert set(loaded.weights) == set(FEATURES)
+def test_the_model_that_comes_along_is_that_of_the_default(retriever: Retriever) -> None:
+    loaded = relevance.load_packaged(retriever.basis)
+    assert loaded is not None
+    assert tuple(loaded.weights) == LateInteraction.ranking
+    assert tuple(loaded.certainty) == ("score", *LateInteraction.certainty)
+    assert loaded.certainty["score"] > 0
     assert 0 < loaded.floor < 1
-    assert loaded.embedder and loaded.cases and loaded.fitted_on
-    # What speaks for a section must not count against it.
-    assert all(weight > 0 for name, weight in loaded.weights.items() if name != "length")
+    assert loaded.cases and loaded.fitted_on
 
 
-def test_a_saved_model_is_written_as_it_is_loaded(tmp_path: Path) -> None:
-    path = tmp_path / "relevance.json"
-    model(covered=1.5).save(path)
-    saved = json.loads(path.read_text(encoding="utf-8"))
-    assert RelevanceModel(**{**saved, "cases": tuple(saved["cases"])}) == model(covered=1.5)
+OTHER_BASES = [
+    {"reranker": "other"},
+    {"ranking": ("other",)},
+    {"certainty": ()},
+    {"embedder": "other"},
+    {"chunker": "1/2/4"},
+]
+
+
+def test_the_packaged_model_is_for_nothing_else(retriever: Retriever) -> None:
+    for other in OTHER_BASES:
+        assert relevance.load_packaged(replace(retriever.basis, **other)) is None
+
+
+def test_a_saved_model_is_in_force_for_its_basis_alone(database: Database) -> None:
+    own = model(late=1 / 3)
+    with database.transaction() as connection:
+        relevance.save(connection, replace(own, floor=0.9))
+        relevance.save(connection, own)  # in place of the one before
+        assert relevance.load(connection, BASIS) == own
+        for other in OTHER_BASES:
+            with pytest.raises(ConfigError, match="Run `footnote calibrate`"):
+                relevance.load(connection, replace(BASIS, **other))
+
+
+@pytest.mark.parametrize(
+    "stored",
+    [
+        # As the versions before stored it: one list of features, and no certainty.
+        "jsonb_set(model #- '{basis,ranking}', '{basis,features}', '[\"late\"]') - 'certainty'",
+        "model - 'floor'",
+        "model || '{\"more\": 1}'",
+        "jsonb_set(model, '{basis,more}', '1')",
+        "model - 'basis'",
+        "'null'",
+        "'[]'",
+    ],
+)
+def test_a_model_of_another_version_counts_as_none(database: Database, stored: str) -> None:
+    with database.transaction() as connection:
+        relevance.save(connection, model())
+        connection.execute(text(f"UPDATE calibrations SET model = CAST({stored} AS jsonb)"))
+        with pytest.raises(ConfigError, match="Run `footnote calibrate`"):
+            relevance.load(connection, BASIS)
+        relevance.save(connection, model())
+        assert relevance.load(connection, BASIS) == model()
+
+
+def test_what_lacks_a_floor_is_named(database: Database) -> None:
+    with (
+        database.transaction() as connection,
+        pytest.raises(
+            ConfigError, match=r"reranker cross has no floor for an index by m and chunker 1/2/3\."
+        ),
+    ):
+        relevance.load(connection, LOGIT)
+
+
+def test_a_saved_model_goes_before_the_packaged_one(retriever: Retriever) -> None:
+    question = ask("what does err 2041 mean?")
+    packaged = relevance.load_packaged(retriever.basis)
+    assert packaged is not None
+    assert retriever.retrieve(question).kept
+    with retriever.database.transaction() as connection:
+        relevance.save(connection, replace(packaged, floor=1.0, fitted_on="2026-12-01"))
+    found = retriever.retrieve(question)
+    assert found.kept == () and found.candidates
+    assert found.settings["floor"] == 1.0
+    assert found.settings["relevance_fitted_on"] == "2026-12-01"
+
+
+def test_a_saved_model_is_its_tenants_alone(database: Database, database_url: str) -> None:
+    with database.transaction() as connection:
+        relevance.save(connection, model())
+    other = Database(database_url, tenant_id="other")
+    with other.transaction() as connection, pytest.raises(ConfigError):
+        relevance.load(connection, BASIS)
+    other.close()
+
+
+def test_a_search_without_a_floor_for_its_index_is_refused(retriever: Retriever) -> None:
+    class Other(LateInteraction):
+        ranking = LateInteraction.ranking[::-1]  # not what the packaged model was fitted on
+
+    changed = replace(retriever, reranker=Other())
+    for search in (changed.check, lambda: changed.retrieve(ask("err 2041"))):
+        with pytest.raises(ConfigError, match="late-interaction has no floor"):
+            search()
+    assert changed.measure(ask("err 2041"))[0]  # which is what calibration needs
+
+
+def test_the_file_of_a_model_has_all_of_it() -> None:
+    told = json.loads(relevance.build_json(model(late=1.5, score=0.7)))
+    assert told["basis"] == {
+        "reranker": "r",
+        "ranking": ["late", "named"],
+        "certainty": ["rare"],
+        "embedder": "m",
+        "chunker": "1/2/3",
+    }
+    assert told["weights"] == {"late": 1.5, "named": 0.0}
+    assert told["certainty"] == {"score": 0.7, "rare": 0.0}
+    assert (told["floor"], told["cases"], told["fitted_on"]) == (0.2, ["c"], "2026-11-30")

@@ -1,53 +1,78 @@
-"""Candidates judged by their evidence, over the sample documents."""
+"""The evidence of late interaction, over the sample documents."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 from sqlalchemy import text
 
-from retrieval import generations, rerank
-from retrieval.relevance import FEATURES
+from retrieval import generations, relevance
+from retrieval.rerank import Features, LateInteraction
 from retrieval.retrieve import Retriever
 from tests.retrieval.pages import ask
 
 QUESTION = ask("what does err 2041 mean?")
+NAMES = (*LateInteraction.ranking, *LateInteraction.certainty)
 
 
-def test_reranking_keeps_every_candidate_and_sorts_them(retriever: Retriever) -> None:
-    candidates, measured = retriever.measure(QUESTION)
+def by_name(features: Features) -> Mapping[str, NDArray[np.float64]]:
+    return dict(zip(NAMES, features.T, strict=True))
+
+
+def test_a_search_ranks_the_candidates_by_what_was_measured(retriever: Retriever) -> None:
+    question = ask("who is on call for the warehouse?")  # without an identifier that goes first
+    candidates, features = retriever.measure(question)
+    model = relevance.load_packaged(retriever.basis)
+    assert model is not None
+    expected = model.relevance(features)
+    order = np.argsort(-model.scores(features), kind="stable")
+    found = retriever.retrieve(question).candidates
+    assert [each.section.section_id for each in found] == [
+        candidates[index].section.section_id for index in order
+    ]
+    assert [each.relevance for each in found] == pytest.approx(expected[order])
+
+
+def test_equal_scores_keep_the_order_of_fusion(retriever: Retriever) -> None:
+    question = ask("who is on call for the warehouse?")
+    model = relevance.load_packaged(retriever.basis)
+    assert model is not None
+    alike = dict.fromkeys(LateInteraction.ranking, 0.0)
+    with retriever.database.transaction() as connection:
+        relevance.save(connection, replace(model, weights=alike))
+    candidates, _ = retriever.measure(question)
+    found = retriever.retrieve(question).candidates
+    assert [each.section for each in found] == [each.section for each in candidates]
+
+
+def test_nothing_is_measured_of_nothing(retriever: Retriever) -> None:
     embedded = retriever.embedder.embed_query(QUESTION.text)
     with retriever.database.transaction() as connection:
         generation = generations.load(connection, "active")
         assert generation is not None
-        found = rerank.rerank(connection, generation, embedded, candidates, retriever.model)
-        assert rerank.rerank(connection, generation, embedded, [], retriever.model) == []
-    expected = retriever.model.relevance(measured.features)
-    assert [each.relevance for each in found] == pytest.approx(sorted(expected, reverse=True))
-    assert sorted(each.section.section_id for each in found) == sorted(
-        each.section.section_id for each in candidates
-    )
-    assert candidates[0].relevance is None  # what was given is as it was
-
-
-def test_equal_relevance_keeps_the_order_given(retriever: Retriever) -> None:
-    nothing_counts = replace(retriever.model, weights=dict.fromkeys(FEATURES, 0.0))
-    candidates, _ = retriever.measure(QUESTION)
-    found = replace(retriever, model=nothing_counts).retrieve(QUESTION).candidates
-    assert [each.section for each in found] == [each.section for each in candidates]
+        features = retriever.reranker.measure(connection, generation, embedded, [], {})
+    assert features.shape == (0, len(NAMES))
 
 
 def test_features_are_within_what_they_mean(retriever: Retriever) -> None:
-    candidates, measured = retriever.measure(QUESTION)
-    values = dict(zip(FEATURES, measured.features.T, strict=True))
-    for name in ("late_section", "late_chunk", "rare_section", "rare_chunk"):
+    candidates, features = retriever.measure(QUESTION)
+    values = by_name(features)
+    for name in ("late_section", "late_chunk", "cosine", "rare_section"):
         assert (np.abs(values[name]) <= 1.05).all()
     # A whole section has at least what its best chunk has.
     assert (values["late_section"] >= values["late_chunk"] - 1e-5).all()
-    for name in ("covered", "title"):
+    for name in ("covered", "named"):
         assert ((values[name] >= 0) & (values[name] <= 1 + 1e-6)).all()
     with_hit = [each.hit("identifier") is not None for each in candidates]
     assert (values["identifier"] > 0).tolist() == with_hit
+    assert values["length"] == pytest.approx(
+        [np.log(len(each.section.text) + 1) for each in candidates]
+    )
+    assert values["nearness"].tolist() == values["cosine"].tolist()
+    assert values["share"].tolist() == values["covered"].tolist()
+    assert len(set(values["question"])) == 1
 
 
 def test_the_chunk_that_answers_comes_first(retriever: Retriever) -> None:
@@ -64,12 +89,21 @@ def test_the_chunk_that_answers_comes_first(retriever: Retriever) -> None:
 
 @pytest.mark.parametrize("question", ["", "of the", "🦩", "?!"])
 def test_a_question_without_rare_words_is_judged_too(retriever: Retriever, question: str) -> None:
-    candidates, measured = retriever.measure(ask(question))
+    candidates, features = retriever.measure(ask(question))
     assert len(candidates) > 0
-    assert np.isfinite(measured.features).all()
+    assert np.isfinite(features).all()
 
 
 def test_the_same_words_count_once_however_often_they_are_typed(retriever: Retriever) -> None:
-    once = retriever.measure(ask("printer printer printer"))[1].features
-    covered = FEATURES.index("covered")
-    assert set(np.round(once[:, covered], 6)) <= {0.0, 1.0}
+    values = by_name(retriever.measure(ask("printer printer printer"))[1])
+    assert set(np.round(values["covered"], 6)) == {0.0, 1.0}
+
+
+def test_a_word_of_title_or_path_names_the_page(retriever: Retriever) -> None:
+    candidates, features = retriever.measure(ask("on the expenses of travel"))
+    named = by_name(features)["named"]
+    for candidate, value in zip(candidates, named, strict=True):
+        if "policies/travel-and-expenses" in candidate.section.path:
+            assert value == pytest.approx(1)  # on, the and of are stop words
+        elif not {"expenses", "travel"} & set(candidate.section.path.replace("-", " ").split()):
+            assert value < 1

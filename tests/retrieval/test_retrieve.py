@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from sqlalchemy import event
 
+from retrieval import relevance
 from retrieval.db import Database
 from retrieval.embedding import Embedder
 from retrieval.errors import ConfigError, IndexMismatch
@@ -22,10 +23,13 @@ def test_every_stage_tells_its_time_and_settings(retriever: Retriever) -> None:
     assert list(found.stage_ms) == stages
     assert all(ms >= 0 for ms in found.stage_ms.values())
     assert found.settings["embedder"] == "all-MiniLM-L6-v2"
-    assert found.settings["chunker"] == "1/900/180/128"
+    assert found.settings["chunker"] == "1.1/900/180/128"
     assert found.settings["rrf_k"] == 60
-    assert found.settings["floor"] == retriever.model.floor
-    assert found.settings["relevance_fitted_on"] == retriever.model.fitted_on
+    model = relevance.load_packaged(retriever.basis)
+    assert model is not None
+    assert found.settings["reranker"] == "late-interaction"
+    assert found.settings["floor"] == model.floor
+    assert found.settings["relevance_fitted_on"] == model.fitted_on
     assert isinstance(found.settings["generation_id"], int)
 
 
@@ -42,17 +46,14 @@ def test_candidates_come_best_first_with_all_their_evidence(retriever: Retriever
     assert best.chunk_ids and best.section.url.startswith("https://wiki.halvermeer.example/")
 
 
-def test_at_most_five_are_kept_and_all_of_them_above_the_floor(retriever: Retriever) -> None:
+def test_at_most_five_are_kept_and_none_far_below_the_best(retriever: Retriever) -> None:
     found = retriever.retrieve(QUESTION)
     assert 1 <= len(found.kept) <= 5
     assert found.kept == found.candidates[: len(found.kept)]
-    assert all((each.relevance or 0) >= retriever.model.floor for each in found.kept)
-
-
-def test_nothing_above_the_floor_is_a_valid_result(retriever: Retriever) -> None:
-    strict = replace(retriever, model=replace(retriever.model, floor=1.0))
-    found = strict.retrieve(QUESTION)
-    assert found.kept == () and found.candidates
+    best = found.kept[0].relevance or 0
+    assert all((each.relevance or 0) >= DEFAULT.keep_ratio * best for each in found.kept)
+    only = replace(retriever, tuning=replace(DEFAULT, keep_ratio=1.0)).retrieve(QUESTION)
+    assert only.kept == found.kept[:1]
 
 
 def test_no_more_candidates_are_reranked_than_asked(retriever: Retriever) -> None:
@@ -69,7 +70,7 @@ def test_an_index_without_documents_finds_nothing(database: Database, embedder: 
 
 def test_another_chunker_is_told_not_searched(retriever: Retriever) -> None:
     other = replace(retriever, tuning=replace(DEFAULT, section_tokens=500))
-    with pytest.raises(IndexMismatch, match=r"1/900/180/128 is now 1/500/180/128\. Run"):
+    with pytest.raises(IndexMismatch, match=r"1.1/900/180/128 is now 1.1/500/180/128\. Run"):
         other.retrieve(QUESTION)
 
 

@@ -98,6 +98,7 @@ class ClaudeStandIn:
         self._scripted: list[Scripted] = []
         self._failures: deque[Refused] = deque()
         self._breaks: deque[Break] = deque()
+        self._garbled: deque[HttpAnswer] = deque()
         self._holds: list[threading.Event] = []
         self._message_count = 0
 
@@ -185,10 +186,20 @@ class ClaudeStandIn:
             self._breaks.append(Break(after_events=after_events, how=until))
             self._holds.append(until)
 
+    def garble_next(self, body: bytes, content_type: str = "application/json") -> None:
+        """Answer the next request as a gateway that broke does: with status 200 and this body."""
+        with self._lock:
+            self._garbled.append(HttpAnswer(headers={"Content-Type": content_type}, body=body))
+
     def _answer(self, request: HttpRequest) -> HttpAnswer:
         body = _decode(request)
         try:
             self._refuse(request, body)
+            with self._lock:
+                garbled = self._garbled.popleft() if self._garbled else None
+            if garbled:
+                self._record(request, body, garbled.status)
+                return garbled
             message = self._message(body)
         except Refused as refused:
             self._record(request, body, refused.answer.status)

@@ -1,5 +1,6 @@
 """Claude's side of the Messages API: what it refuses, and how it answers; pure."""
 
+import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -39,7 +40,9 @@ class Invalid(Exception):
 
 
 def obedient(body: Mapping[str, Any]) -> list[Text]:
-    """The first block of the first search result, quoted and cited."""
+    """The first block of the first search result, quoted and cited; JSON where that is asked."""
+    if schema := _schema(body):
+        return [Text(json.dumps(_conforming(schema)))]
     found = search_results(body)
     if not found:
         return [Text("There is nothing to cite.")]
@@ -89,8 +92,11 @@ def check_request(body: Mapping[str, Any]) -> None:
     citing = {_citing(result) for result in search_results(body)}
     if len(citing) == 2:
         raise Invalid("citations must be enabled for all search results or for none")
-    if True in citing and (body.get("output_config") or {}).get("format"):
+    if True in citing and _schema(body):
         raise Invalid("output_config.format: citations and structured outputs do not go together")
+    _check_schema(_schema(body), "output_config.format.schema")
+    if (body.get("thinking") or {}).get("type") == "enabled":
+        raise Invalid('"thinking.type.enabled" is not supported for this model.')
 
 
 def build_message(body: Mapping[str, Any], reply: Reply, message_id: str) -> Json:
@@ -176,6 +182,32 @@ def _build_citation(cite: Cite, found: Sequence[Json]) -> Json:
         "start_block_index": cite.start_block,
         "end_block_index": cite.end_block,
     }
+
+
+def _schema(body: Mapping[str, Any]) -> Json:
+    """The JSON schema of the answer; empty where none is asked for."""
+    schema: Json = ((body.get("output_config") or {}).get("format") or {}).get("schema") or {}
+    return schema
+
+
+def _check_schema(schema: Json, at: str) -> None:
+    """What structured outputs do not take, as their documentation lists it."""
+    for name in schema.keys() & {"minimum", "maximum", "minLength", "maxLength", "maxItems"}:
+        raise Invalid(f"{at}: For '{schema['type']}' type, property '{name}' is not supported")
+    if schema.get("type") == "object":
+        if schema.get("additionalProperties") is not False:
+            raise Invalid(f"{at}: For 'object' type, 'additionalProperties' must be set to false")
+        for name, inner in schema["properties"].items():
+            _check_schema(inner, f"{at}.{name}")
+    if schema.get("type") == "array":
+        _check_schema(schema["items"], f"{at}.items")
+
+
+def _conforming(schema: Json) -> Any:
+    """A value that the schema allows."""
+    if schema["type"] == "object":
+        return {name: _conforming(inner) for name, inner in schema["properties"].items()}
+    return [_conforming(schema["items"])] * 2 if schema["type"] == "array" else "stand-in"
 
 
 def _citing(result: Mapping[str, Any]) -> bool:

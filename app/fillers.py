@@ -1,0 +1,114 @@
+"""Greetings, thanks and the like, which say nothing of what is asked; English; pure."""
+
+import re
+
+
+def strip(text: str) -> str:
+    """The text without what is only said to be polite at its two ends; "" when that is all.
+
+    Nothing is taken out of the middle, of code, or of what is quoted: in "what does the bot say
+    after “thanks”?" the word is what is asked about.
+    """
+    masked = _KEPT.sub(lambda kept: "\0" * len(kept[0]), text)
+    start, end = 0, len(masked)
+    for _ in range(_MOST):
+        opening = _OPENING.match(masked, start, end)
+        start = opening.end() if opening else start
+        closing = _CLOSING.search(masked, max(start, end - _LONGEST_CLOSING), end)
+        end = closing.start() if closing else end
+        if not opening and not closing:
+            break
+    rest = text[start:end].strip().rstrip(",;:–—-").rstrip()
+    return rest if re.search(r"\w", rest) else ""
+
+
+def _compile(pattern: str) -> re.Pattern[str]:
+    """A pattern in which each space stands for any white space."""
+    return re.compile(pattern.replace(" ", r"\s+"), re.IGNORECASE)
+
+
+_MOST = 10  # at either end; nobody is as polite as that
+_LONGEST_CLOSING = 300  # characters; a long message is not searched for where it ends
+_KEPT = re.compile(
+    r"```.*?```|`[^`\n]+`|\"[^\"\n]+\"|“[^”\n]+”|«[^»\n]+»|(?<!\w)'[^'\n]+'(?!\w)|(?m:^>[^\n]*$)",
+    re.DOTALL,
+)
+_PAUSE = r"\s*[,.!?:;…–—-]+(?!\S)"  # a space follows: neither --force nor .env is one
+_NAME = r"(?-i:[A-Z][\w.'-]*(?: [A-Z][\w.'-]*){0,2})"
+_MENTION = r"@[\w.-]*\w"
+_PEOPLE = r"(?:all|everyone|everybody|team|folks|guys|friends|people|there|again|y'all)\b"
+_EMOJI = (
+    r"(?::(?:pray|bow|wave|thanks?|thankyou|folded_hands|raised_hands|slightly_smiling_face|"
+    r"smiley?|blush|grin|joy|sweat_smile|wink|innocent|eyes|thinking(?:_face)?|heart|\+1|tada):"
+    r"|[🙏👋🙂😊😅😄😁😉🤗👍🎉🙌😂🤔]️?)"
+)
+# A question goes on like this: then a greeting before it needs no comma, and "hello world" or
+# "hey login" stays what it is.
+_ASKING = (
+    r"(?:,? (?:what|how|where|when|why|who|which|whose|is|are|was|were|do|does|did|can|could|"
+    r"should|would|will|has|have|had|any|anyone|anybody|someone|i|we|my|our|if|need|looking|"
+    r"trying|just|quick|sorry|please|pls|so|there|it|not)(?:['’]?(?:s|re|d|m|ve|ll))?\b)"
+)
+# A name before one of these is spoken to; in "@jane is on call?" it is asked about.
+_ADDRESSED = (
+    r"(?:,? (?:what|how|where|when|why|who|which|do|can|could|would|any|i|we|please|pls)\b)"
+)
+_CLAUSE = r"(?= (?:what|how|where|when|why|who|whose|which|whether|if)\b)"
+_THANKS = (
+    r"(?:(?:many |lots of )?(?:thanks?|thank (?:you|u)|thx|tnx|ty|tysm|tia|cheers|kthx)"
+    r"|much appreciated"
+    r"|(?:i['’]?d |i would |would )?(?:really )?appreciate (?:it|(?:your|any) help)"
+    r"|any help(?: is| would be)?(?: much| greatly| very)? (?:appreciated|welcome))\b"
+    rf"(?: in advance| a lot| a bunch| so much| very much| for (?:the|your|any) help|,? {_PEOPLE}"
+    rf"|,? {_MENTION})*"
+)
+_PLEASE = r"(?:please|pls|plz)\b"
+
+_OPENINGS = (
+    _EMOJI,
+    rf"@(?:here|channel|everyone)\b|{_MENTION}(?:,? {_MENTION})*(?={_PAUSE}|{_ADDRESSED})",
+    r"(?:hi+|hiya|hey+|hello|hallo|howdy|yo|(?:good )?morning|good (?:afternoon|evening|day))"
+    rf"\b(?:,? {_PEOPLE}|,? {_MENTION})*(?={_PAUSE}|{_ASKING}|\s*$)",
+    r"(?:so |very )?(?:sorry|(?:my )?apologies|excuse me)\b"
+    r"(?: (?:to|for|about)(?: the| this| a| my| another)* (?:bother(?:ing)?|disturb(?:ing)?|"
+    r"interrupt(?:ing)?|ping(?:ing)?|ask(?:ing)?|noise|spam|dumb|stupid|silly|basic|noob)\b"
+    r"(?: you| all| everyone| again| question| ping)*"
+    r"| if (?:this|it)(?:['’]s| is| was| has been)(?: already)?(?: a)? (?:asked|answered|dumb|"
+    rf"stupid|obvious)(?: question| before| already| somewhere)*)?(?:{_PAUSE}|(?= but\b))",
+    r"(?:(?:just|another|one|a|my|i have|i['’]ve got|got|have|really|very) )*"
+    r"(?:quick|dumb|stupid|silly|small|simple|random|noob|newbie|basic|little|short|easy) "
+    rf"(?:question|q|one)\b(?: here| for (?:you|everyone|the team))*(?={_PAUSE}|{_ASKING}| but\b)",
+    r"(?:question|q)\s*(?::|[–—-](?!\S))",
+    r"(?:(?:does|do|would|could|can|might) (?:anyone|anybody|any1|someone|somebody|you|u)|anyone|"
+    r"anybody|any1)(?: here| guys| by (?:any )?chance| possibly| perhaps| please| happen to)*"
+    r" (?:knows?|tell (?:me|us)|remind (?:me|us)|let (?:me|us) know)(?= \w)",
+    rf"any (?:ideas?|clue){_CLAUSE}",
+    rf"(?:i was |i am |i['’]m )?(?:just )?(?:wondering|curious){_CLAUSE}",
+    r"i(?:['’]d| would) (?:like|love) to know(?= \w)|(?:can|could|may) i (?:just )?ask(?= \w)",
+    rf"(?:u+h+m*|u+m+|h+m+|ah+|oh+|lol|btw|fyi|ok|okay|so)\b(?:{_PAUSE}|(?={_ASKING})|(?= and\b))",
+    r"(?:right|well|alright|great|perfect|awesome|cool|nice|excellent|super|got it|makes sense|"
+    rf"that (?:helps|helped|works|worked))\b(?:{_PAUSE}|(?= thank))",
+    rf"{_THANKS}(?:{_PAUSE}|(?= (?:but|and)\b)|\s*$)",
+    _PLEASE,
+)
+_OPENING = _compile(rf"\s*(?:{'|'.join(_OPENINGS)})(?:[,.!?:;…–—-]+(?!\S)|\s)*(?:but\b\s*)?")
+
+_AFTER_PAUSE = r"(?:^|(?<=[,.!?:;…–—\n-]))\s*"
+# "how do I say thanks" asks about the word.
+_AFTER_WORD = "".join(
+    rf"(?<!\b{word})"
+    for word in "a the my your our say says write send and or of for with to".split()
+)
+_CLOSINGS = (
+    rf"\s*{_EMOJI}",
+    rf"{_AFTER_PAUSE}(?:{_THANKS}|(?:/?cc:? )?{_MENTION}(?:,? {_MENTION})*)",
+    rf"{_AFTER_WORD} (?:thanks|thank (?:you|u)|thx|tnx|{_PLEASE})(?: in advance| a lot| so much)?",
+    rf"{_AFTER_PAUSE}{_PLEASE}(?: help)?| (?:lol|haha+|hehe+)| @(?:here|channel|everyone)",
+    rf"{_AFTER_PAUSE}(?:any (?:ideas?|clue|thoughts|pointers|help|tips|suggestions)"
+    r"|(?:does )?any(?:one|body) knows?"
+    r"|(?:can|could) (?:anyone|someone|somebody|you)(?: please)? help(?: me)?(?: out)?)\s*\?*",
+    r"\n\s*(?:(?:kind|best|warm|many) )?(?:regards|best|cheers|thanks|thank you|thx|br|sincerely)"
+    rf"\s*[,.!]*\s*{_NAME}?",
+    rf"(?:\n|(?<=[.!?]) )\s*[–—~-]\s?{_NAME}|\n--\s*\n[^\0]*|\n\s*sent from my \w+(?: \w+)?",
+)
+_CLOSING = _compile(rf"(?:{'|'.join(_CLOSINGS)})[\s.!…()]*$")
