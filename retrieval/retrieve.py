@@ -249,6 +249,7 @@ def _load_candidates(connection: Connection, fused: Sequence[Fused]) -> list[Can
     return [
         Candidate(section=sections[hits[0].section_id], hits=hits, rrf_score=score)
         for hits, score in fused
+        if hits[0].section_id in sections  # what the asker may not read is no candidate
     ]
 
 

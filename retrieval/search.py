@@ -145,29 +145,22 @@ def identifier(
 
     A form that stands in one section alone counts 1, in an index of any size. An identifier
     written alike counts in two forms, one typed otherwise in one: the exact literal is ahead of
-    near misses. A long one that stands nowhere may have a slip of the hand in it. A query without
-    a known identifier has no hit.
+    near misses. In place of a long one that stands nowhere count those that one slip of the hand
+    makes of it. A query without a known identifier has no hit.
     """
+    asked = identifiers.extract_from_question(query)
     slips = identifiers.extract_slips(query)
+    if slips:
+        standing = load_standing(connection, generation, identifiers=slips, words=()).identifiers
+        asked = asked.union(*(near for typed, near in slips.items() if typed not in standing))
     rows = connection.execute(
         text("""
-            WITH asked AS (
-                SELECT identifier, CAST(NULL AS text) AS typed
-                FROM unnest(CAST(:identifiers AS text[])) AS exact(identifier)
-                UNION ALL
-                SELECT identifier, typed
-                FROM unnest(CAST(:near AS text[]), CAST(:typed AS text[]))
-                     AS slip(identifier, typed)
-            ), found AS MATERIALIZED (
-                SELECT identifier, typed, section_id
-                FROM asked JOIN identifier_postings USING (identifier)
-                JOIN sections USING (section_id)
+            WITH matched AS (
+                SELECT identifier, section_id
+                FROM identifier_postings JOIN sections USING (section_id)
                 WHERE identifier_postings.tenant_id = current_setting('footnote.tenant_id')
                 AND identifier_postings.generation_id = :generation_id
-            ), matched AS (
-                SELECT DISTINCT identifier, section_id FROM found
-                WHERE typed IS NULL
-                OR typed NOT IN (SELECT identifier FROM found WHERE typed IS NULL)
+                AND identifier = ANY(CAST(:identifiers AS text[]))
             ), rarity AS (
                 SELECT identifier,
                        ln(1 + (section_count - count(*) + 0.5) / (count(*) + 0.5))
@@ -180,9 +173,7 @@ def identifier(
             GROUP BY section_id ORDER BY score DESC, section_id LIMIT :depth
         """),
         {
-            "identifiers": sorted(identifiers.extract_from_question(query)),
-            "near": [form for near in slips.values() for form in near],
-            "typed": [typed for typed, near in slips.items() for _ in near],
+            "identifiers": sorted(asked),
             "generation_id": generation.generation_id,
             "depth": tuning.depth,
         },
@@ -251,23 +242,33 @@ def load_standing(
     identifiers: Collection[str],
     words: Collection[str],
 ) -> Standing:
-    """Which of the identifiers, in normal form, and of the words, by their stem, stand anywhere."""
+    """Which of the identifiers, in normal form, and of the words, by their stem, stand anywhere.
+
+    By = ANY, not by a join: of an index just made, before PostgreSQL has counted its rows, it
+    would read all postings for each of a thousand words, which took 45 s on the sample.
+    """
     rows = connection.execute(
         text(f"""
+            WITH stems AS MATERIALIZED (
+                SELECT word, term
+                FROM unnest(CAST(:words AS text[]), CAST(:folded AS text[])) AS asked(word, folded)
+                CROSS JOIN (SELECT unnest(languages) AS language FROM generations
+                            WHERE generation_id = :generation_id) AS used
+                CROSS JOIN LATERAL unnest(array_append({STEMS}, word)) AS term
+            )
             SELECT DISTINCT true AS is_identifier, identifier AS asked
-            FROM unnest(CAST(:identifiers AS text[])) AS asked(identifier)
-            JOIN identifier_postings USING (identifier) JOIN sections USING (section_id)
+            FROM identifier_postings JOIN sections USING (section_id)
             WHERE identifier_postings.tenant_id = current_setting('footnote.tenant_id')
             AND identifier_postings.generation_id = :generation_id
+            AND identifier = ANY(CAST(:identifiers AS text[]))
             UNION ALL
             SELECT DISTINCT false, word
-            FROM unnest(CAST(:words AS text[]), CAST(:folded AS text[])) AS asked(word, folded)
-            CROSS JOIN (SELECT unnest(languages) AS language FROM generations
-                        WHERE generation_id = :generation_id) AS used
-            CROSS JOIN LATERAL unnest(array_append({STEMS}, word)) AS term
-            JOIN lexical_postings USING (term) JOIN sections USING (section_id)
-            WHERE lexical_postings.tenant_id = current_setting('footnote.tenant_id')
-            AND lexical_postings.generation_id = :generation_id
+            FROM stems JOIN (
+                SELECT DISTINCT term FROM lexical_postings JOIN sections USING (section_id)
+                WHERE lexical_postings.tenant_id = current_setting('footnote.tenant_id')
+                AND lexical_postings.generation_id = :generation_id
+                AND term = ANY(ARRAY(SELECT term FROM stems))
+            ) AS standing USING (term)
         """),
         {
             "identifiers": sorted(identifiers),

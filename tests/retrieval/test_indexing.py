@@ -455,7 +455,7 @@ def test_p69_another_embedder_builds_beside_and_takes_over(
     assert meanwhile == [("leave.md", before)] * 2
     assert (summary.unchanged, summary.rebuilt) == (2, 2)
     assert find_states(database) == ["active"]
-    assert new.retrieve(question).kept[0].section.path == "leave.md"
+    assert new.search(question)[0].section.path == "leave.md"
     with pytest.raises(IndexMismatch):
         old.retrieve(question)
     index = find_index(database)
@@ -472,7 +472,7 @@ def test_another_chunker_rebuilds_every_source_from_what_is_stored(
         retriever.retrieve(ask("leave"))
     summary = ingest(database, embedder, DESK, LEAVE, source="wiki", tuning=OTHER_SIZES)
     assert (summary.new, summary.unchanged, summary.rebuilt) == (1, 1, 2)
-    found = retriever.retrieve(ask("VPN_MTU")).candidates
+    found = retriever.search(ask("VPN_MTU"))
     assert {each.section.path for each in found} == {"desk.md", "leave.md", "vpn.md"}
 
 

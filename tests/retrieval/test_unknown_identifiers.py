@@ -159,10 +159,11 @@ def test_a_name_is_unknown_where_only_others_may_read_it(
     retriever = build_retriever(database, embedder)
     question = ask("who owns the service marmalade-broker")
     assert retriever.retrieve(question).unknown == ()
-    server.execute(
-        "UPDATE sections SET audience = '{board}' WHERE text LIKE '%marmalade%'",
-        database=str(make_url(database_url).database),
-    )
+    for table in ("documents", "sections", "chunks"):
+        server.execute(
+            f"UPDATE {table} SET audience = '{{board}}' WHERE text LIKE '%marmalade%'",
+            database=str(make_url(database_url).database),
+        )
     assert retriever.retrieve(question).unknown == ("marmalade-broker",)
 
 
