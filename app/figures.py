@@ -83,7 +83,7 @@ def _build_lost(run: Run) -> str:
 
 def _build_comparison(comparison: Comparison, run: Run) -> str:
     before = comparison.before
-    commit = f", commit {before.commit[:10]}" if before.commit else ""
+    commit = f", commit {before.commit}" if before.commit else ""
     lines = [
         f"against run {before.run_id} of {before.started_at:%Y-%m-%d %H:%M}{commit}, over the"
         f" {comparison.common} cases that both have as they are now",
@@ -94,7 +94,7 @@ def _build_comparison(comparison: Comparison, run: Run) -> str:
             f" {comparison.only_before} of the one before"
         )
     lines += [
-        f"setting {name}: {old} before, now {new}"
+        f"setting {name}: {_build_setting(old)} before, now {_build_setting(new)}"
         for name, (old, new) in comparison.settings.items()
     ]
     lines.append(
@@ -116,6 +116,10 @@ def _build_comparison(comparison: Comparison, run: Run) -> str:
                     lines.append(f"{each.metric} {verb}:")
                     lines += [_build_change(change, questions) for change in changes]
     return "\n".join(lines)
+
+
+def _build_setting(value: object) -> str:
+    return "not set" if value is None else str(value)
 
 
 def _build_change(change: Change, questions: Mapping[str, str]) -> str:

@@ -1,20 +1,18 @@
 """Whether the candidates are good enough to answer from, and which of them."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 
 from retrieval.lexical import build_words
 from retrieval.records import Candidate
 from retrieval.tuning import Tuning
 
 SHINGLE = 4  # words; Broder, On the Resemblance and Containment of Documents, 1997
-# Of the section's shingles, in another one. Pages made from one template for several services have
-# fewer in common, and are no copies: the one that is asked for must not go with its neighbour.
-NEAR_COPY = 0.9
+NEAR_COPY = 0.9  # of the section's shingles, in another one
 
 
 def apply(
-    candidates: Sequence[Candidate], *, floor: float, tuning: Tuning
+    candidates: Sequence[Candidate], query: str, *, floor: float, tuning: Tuning
 ) -> tuple[Candidate, ...]:
     """The candidates to answer from, at most tuning.keep; best first as they come.
 
@@ -26,6 +24,7 @@ def apply(
     best = candidates[0].relevance if candidates else None
     if best is None or best < floor:
         return ()
+    asked = set(build_words(query).split())
     kept: list[Candidate] = []
     left = [each for each in candidates if (each.relevance or 0) >= tuning.keep_ratio * best]
     while left and len(kept) < tuning.keep:
@@ -37,15 +36,26 @@ def apply(
             ),
         )
         left.remove(chosen)
-        if not any(_is_near_copy(chosen, each) for each in kept):
+        if not any(_is_near_copy(chosen, each, asked) for each in kept):
             kept.append(chosen)
     return tuple(kept)
 
 
-def _is_near_copy(one: Candidate, other: Candidate) -> bool:
-    """Whether a section says hardly anything that the other does not, which may say more."""
+def _is_near_copy(one: Candidate, other: Candidate, asked: Set[str]) -> bool:
+    """Whether a section says hardly anything that the other does not, which may say more.
+
+    Of pages made from one template for several services each is near to the others: one that has
+    a word of the question that the other has not is no copy.
+    """
+    if (asked & _words(one)) - _words(other):
+        return False
     ours, theirs = _shingles(one.section.text), _shingles(other.section.text)
     return len(ours & theirs) >= NEAR_COPY * len(ours)
+
+
+def _words(candidate: Candidate) -> set[str]:
+    section = candidate.section
+    return set(build_words(f"{section.title} {section.path} {section.text}").split())
 
 
 def _shingles(text: str) -> set[tuple[str, ...]]:

@@ -107,7 +107,7 @@ class Retriever:
                 reranked = literal.put_first(connection, query, reranked)
                 missing = unknown.find(connection, query, embedded, generation, reranked)
             with clock.stage("keep"):
-                kept = floor.apply(reranked, floor=model.floor, tuning=self.tuning)
+                kept = floor.apply(reranked, query.text, floor=model.floor, tuning=self.tuning)
                 kept = tuple(
                     replace(each, section=trim(each.section, interactions[each.section.section_id]))
                     for each in kept

@@ -182,7 +182,7 @@ def test_the_comparison_names_what_was_won_and_lost_and_leads_to_what_failed() -
         "recall@5: 1 lost , 1 won Lost how do I lose? 1.00 → 0.00, lost kept before: old.md"
         " Won how do I win? 0.00 → 1.00, won"
     ) in page.text
-    assert "floor None → 0.1" in page.text
+    assert "floor not set → 0.1" in page.text
     (link,) = page.values("href")
     assert link.removeprefix("#") in page.values("id")
 

@@ -13,8 +13,10 @@ from tests.retrieval.candidates import candidate
 TUNING = replace(DEFAULT, keep=5, keep_ratio=0.1, same_document=0.4)
 
 
-def apply(candidates: Sequence[Candidate], tuning: Tuning = TUNING) -> tuple[Candidate, ...]:
-    return floor.apply(candidates, floor=0.3, tuning=tuning)
+def apply(
+    candidates: Sequence[Candidate], tuning: Tuning = TUNING, *, query: str = ""
+) -> tuple[Candidate, ...]:
+    return floor.apply(candidates, query, floor=0.3, tuning=tuning)
 
 
 def keep(*relevances: float | None, tuning: Tuning = TUNING) -> list[float | None]:
@@ -131,6 +133,30 @@ def test_near_copies_of_one_passage_do_not_fill_the_places(copy: str) -> None:
 def test_what_says_something_else_is_no_copy(text: str) -> None:
     both = (candidate(1, text=PASSAGE, relevance=0.9), candidate(2, text=text, relevance=0.8))
     assert apply(both) == both
+
+
+@pytest.mark.parametrize(
+    ("query", "kept"),
+    [
+        ("the services atlas and boreas", ["atlas", "boreas"]),
+        ("Boreas?", ["atlas", "boreas"]),  # its neighbour was taken for better
+        ("atlas", ["atlas"]),
+        ("the service", ["atlas"]),
+    ],
+)
+@pytest.mark.parametrize("place", ["title", "path", "text"])
+def test_a_page_that_has_a_word_of_the_question_more_is_no_copy(
+    query: str, kept: list[str], place: str
+) -> None:
+    names = ["atlas", "boreas", "calypso"]
+    pages = [
+        candidate(number, relevance=0.9, **{"text": PASSAGE, place: text})
+        for number, text in enumerate(
+            f"{name} {PASSAGE}" if place == "text" else name for name in names
+        )
+    ]
+    found = apply(pages, query=query)
+    assert [names[each.section.section_id] for each in found] == kept
 
 
 @pytest.mark.parametrize(

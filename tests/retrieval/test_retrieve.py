@@ -4,14 +4,13 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from sqlalchemy import event, text
+from sqlalchemy import event
 
 from retrieval import relevance
 from retrieval.db import Database
 from retrieval.embedding import Embedder
 from retrieval.errors import ConfigError, IndexMismatch
 from retrieval.retrieve import Clock, Retriever
-from retrieval.trimming import GAP
 from retrieval.tuning import DEFAULT, Tuning
 from tests.retrieval.pages import ask, build_retriever, ingest, page
 
@@ -178,30 +177,6 @@ def test_copies_of_one_passage_leave_places_to_other_pages(
 SMALL = replace(DEFAULT, section_tokens=40, chunk_tokens=40)
 
 
-def test_a_question_that_needs_two_pages_gets_both(database: Database, embedder: Embedder) -> None:
-    claims = ["a train", "a taxi", "a hotel", "a meal", "a flight", "a rented car", "a ferry"]
-    ingest(
-        database,
-        embedder,
-        page(
-            "claims.md",
-            "# Expense claims\n\n"
-            + "".join(
-                f"## Expense claim for {each}\n\nFile the expense claim for {each} in the tool, with"
-                f" the receipt of {each}, and send the expense claim on.\n\n"
-                for each in claims
-            ),
-        ),
-        page("money.md", "# Budget owners\n\nThe budget owner signs a claim above 500 euros.\n"),
-        tuning=SMALL,
-    )
-    question = "how do I file an expense claim and who signs it?"
-    by_relevance = replace(SMALL, same_document=1.0)
-    assert set(kept_paths(build_open(database, embedder, by_relevance), question)) == {"claims.md"}
-    kept = kept_paths(build_open(database, embedder, SMALL), question)
-    assert kept[0] == "claims.md" and "money.md" in kept
-
-
 SERVICES = ["atlas", "boreas", "calypso", "daphne", "echo"]
 
 
@@ -219,51 +194,3 @@ def build_template(service: str) -> str:
             "A host that does not come back within ten minutes is taken out of the load balancer.",
         ]
     )
-
-
-def test_the_one_asked_for_of_pages_made_from_a_template_is_kept(
-    database: Database, embedder: Embedder
-) -> None:
-    ingest(
-        database,
-        embedder,
-        *(page(f"runbooks/{service}.md", build_template(service)) for service in SERVICES),
-    )
-    retriever = build_open(database, embedder)
-    for service in SERVICES:
-        assert kept_paths(retriever, f"how do I restart {service}?")[0] == f"runbooks/{service}.md"
-    both = kept_paths(retriever, "how do I restart boreas and daphne?")
-    assert {"runbooks/boreas.md", "runbooks/daphne.md"} <= set(both)
-
-
-def test_equals_come_in_one_order_wherever_their_rows_lie(
-    database: Database, embedder: Embedder
-) -> None:
-    ingest(
-        database,
-        embedder,
-        *(page(f"{n:02}.md", f"# Parking\n{COPIED}") for n in range(12)),
-    )
-    retriever = build_open(database, embedder, replace(DEFAULT, candidates=5, interacted=8))
-    before = retriever.retrieve(ask("who lets visitors in?"))
-    assert [each.section.path for each in before.candidates] == [f"{n:02}.md" for n in range(5)]
-    with database.transaction() as connection:  # an updated row is written anew, behind the others
-        for table in ("sections", "chunks", "lexical_postings"):
-            connection.execute(
-                text(f"UPDATE {table} SET section_id = section_id WHERE section_id % 2 = 0")
-            )
-    after = retriever.retrieve(ask("who lets visitors in?"))
-    assert (after.candidates, after.kept) == (before.candidates, before.kept)
-
-
-def test_what_is_kept_is_trimmed_and_the_candidates_are_whole(retriever: Retriever) -> None:
-    found = retriever.retrieve(ask("who approves overtime in peak season?"))
-    whole = {each.section.section_id: each for each in found.candidates}
-    trimmed = 0
-    for each in found.kept:
-        full = whole[each.section.section_id]
-        assert replace(each, section=full.section) == full
-        parts = each.section.text.split(f"{GAP}\n")
-        assert all(part.strip() in full.section.text for part in parts)
-        trimmed += len(parts) > 1
-    assert trimmed
