@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -149,12 +150,12 @@ def test_a_page_that_has_a_word_of_the_question_more_is_no_copy(
     query: str, kept: list[str], place: str
 ) -> None:
     names = ["atlas", "boreas", "calypso"]
-    pages = [
-        candidate(number, relevance=0.9, **{"text": PASSAGE, place: text})
-        for number, text in enumerate(
-            f"{name} {PASSAGE}" if place == "text" else name for name in names
-        )
-    ]
+    pages = []
+    for number, name in enumerate(names):
+        fields: dict[str, Any] = {"text": PASSAGE, place: name}
+        if place == "text":
+            fields["text"] = f"{name} {PASSAGE}"
+        pages.append(candidate(number, relevance=0.9, **fields))
     found = apply(pages, query=query)
     assert [names[each.section.section_id] for each in found] == kept
 

@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -110,7 +111,7 @@ def test_the_model_that_comes_along_is_that_of_the_default(retriever: Retriever)
     assert loaded.cases and loaded.fitted_on
 
 
-OTHER_BASES = [
+OTHER_BASES: list[dict[str, Any]] = [
     {"reranker": "other"},
     {"ranking": ("other",)},
     {"certainty": ()},

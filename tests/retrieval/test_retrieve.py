@@ -4,13 +4,14 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from sqlalchemy import event
+from sqlalchemy import event, text
 
 from retrieval import relevance
 from retrieval.db import Database
 from retrieval.embedding import Embedder
 from retrieval.errors import ConfigError, IndexMismatch
 from retrieval.retrieve import Clock, Retriever
+from retrieval.trimming import GAP
 from retrieval.tuning import DEFAULT, Tuning
 from tests.retrieval.pages import ask, build_retriever, ingest, page
 
@@ -177,6 +178,28 @@ def test_copies_of_one_passage_leave_places_to_other_pages(
 SMALL = replace(DEFAULT, section_tokens=40, chunk_tokens=40)
 
 
+def test_a_question_that_needs_two_pages_gets_both(database: Database, embedder: Embedder) -> None:
+    receipts = ["train", "taxi", "hotel", "meal", "flight", "rented car", "ferry"]
+    sections = [
+        f"## Expense claim for a {each}\n\nFile the expense claim for a {each} in the tool, "
+        f"with the receipt of a {each}, and send the expense claim on.\n\n"
+        for each in receipts
+    ]
+    ingest(
+        database,
+        embedder,
+        page("claims.md", "# Expense claims\n\n" + "".join(sections)),
+        page("sign.md", "# Budgets\n\nAbove 500 euros, a signature of the owner is needed.\n"),
+        page("lunch.md", "# Lunch\n\nSoup is served at noon.\n"),
+        tuning=SMALL,
+    )
+    question = "how is an expense claim filed in the tool, and is a signature needed?"
+    one_page = build_open(database, embedder, replace(SMALL, same_document=1.0))
+    assert kept_paths(one_page, question) == ["claims.md"] * 5
+    kept = kept_paths(build_open(database, embedder, SMALL), question)
+    assert kept[0] == "claims.md" and "sign.md" in kept
+
+
 SERVICES = ["atlas", "boreas", "calypso", "daphne", "echo"]
 
 
@@ -194,3 +217,47 @@ def build_template(service: str) -> str:
             "A host that does not come back within ten minutes is taken out of the load balancer.",
         ]
     )
+
+
+def test_those_asked_for_of_pages_made_from_a_template_are_kept(
+    database: Database, embedder: Embedder
+) -> None:
+    ingest(
+        database,
+        embedder,
+        *(page(f"runbooks/{service}.md", build_template(service)) for service in SERVICES),
+    )
+    retriever = build_open(database, embedder)
+    for service in SERVICES:
+        assert kept_paths(retriever, f"how do I restart {service}?")[0] == f"runbooks/{service}.md"
+    both = kept_paths(retriever, "how do I restart boreas and daphne?")
+    assert {"runbooks/boreas.md", "runbooks/daphne.md"} <= set(both)
+
+
+def test_equals_come_in_one_order_wherever_their_rows_lie(
+    database: Database, embedder: Embedder
+) -> None:
+    ingest(database, embedder, *(page(f"{n:02}.md", f"# Parking\n{COPIED}") for n in range(12)))
+    retriever = build_open(database, embedder, replace(DEFAULT, candidates=5, interacted=8))
+    before = retriever.retrieve(ask("who lets visitors in?"))
+    assert [each.section.path for each in before.candidates] == [f"{n:02}.md" for n in range(5)]
+    with database.transaction() as connection:  # an updated row is written anew, after the others
+        for table in ("sections", "chunks", "lexical_postings"):
+            connection.execute(
+                text(f"UPDATE {table} SET tenant_id = tenant_id WHERE section_id % 2 = 0")
+            )
+    after = retriever.retrieve(ask("who lets visitors in?"))
+    assert (after.candidates, after.kept) == (before.candidates, before.kept)
+
+
+def test_what_is_kept_is_trimmed_and_the_candidates_are_whole(retriever: Retriever) -> None:
+    found = retriever.retrieve(ask("who approves an exception from the freeze?"))
+    whole = {each.section.section_id: each for each in found.candidates}
+    for each in found.kept:
+        full = whole[each.section.section_id]
+        assert replace(each, section=full.section) == full
+        parts = each.section.text.split(f"{GAP}\n")
+        assert all(part.strip() in full.section.text for part in parts)
+    best = found.kept[0].section.text
+    assert "### Exceptions\n\nWrite to Marit" in best
+    assert GAP in best and len(best) < len(found.candidates[0].section.text)

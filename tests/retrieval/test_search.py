@@ -76,25 +76,25 @@ def find(
 @pytest.mark.parametrize(
     ("question", "path"),
     [
-        ("what is RETRY_MAX_COUNT", "retry-max.md"),  # P54
+        ("what is RETRY_MAX_COUNT", "retry-max.md"),
         ("what is retry max count", "retry-max.md"),
         ("max_retry_count?", "max-retry.md"),
-        ("where is config.yaml", "config.md"),  # P55
+        ("where is config.yaml", "config.md"),
         ("timeout_ms default", "config.md"),
         ("billing.timeout_ms", "config.md"),
-        ("what changed in 2.3.1", "v2.3.1.md"),  # P56
+        ("what changed in 2.3.1", "v2.3.1.md"),
         ("what changed in v2.3.2", "2.3.2.md"),
-        ("PAY 17", "pay.md"),  # P57
+        ("PAY 17", "pay.md"),
         ("pay17", "pay.md"),
         ("PAY-17?", "pay.md"),
         ("error E1042", "codes.md"),
-        ("maxConnections default", "pool.md"),  # P62
+        ("maxConnections default", "pool.md"),
         ("limit of $1500", "limit.md"),
         ("effective date 2026-03-31", "limit.md"),
-        ("err quota 77", "quota.md"),  # P70
+        ("err quota 77", "quota.md"),
     ],
 )
-def test_p54_to_p62_an_identifier_is_found_however_it_is_typed(
+def test_an_identifier_is_found_however_it_is_typed(
     connection: Connection, generation: Generation, question: str, path: str
 ) -> None:
     first, *_ = find(connection, generation, question, "identifier")
@@ -105,13 +105,66 @@ def test_p54_to_p62_an_identifier_is_found_however_it_is_typed(
     ("question", "twin"),
     [("what changed in 2.3.1", "2.3.2.md"), ("2.3.2", "v2.3.1.md"), ("E1043", "codes.md")],
 )
-def test_p56_a_twin_is_not_found(
+def test_a_twin_is_not_found(
     connection: Connection, generation: Generation, question: str, twin: str
 ) -> None:
     assert twin not in find(connection, generation, question, "identifier")
 
 
-def test_p60_it_as_a_word_does_not_find_the_it_department(
+@pytest.mark.parametrize(
+    ("question", "path"),
+    [
+        ("what is RETRY_MAX_CUONT", "retry-max.md"),
+        ("max_rtry_count?", "max-retry.md"),
+        ("maxConnectons default", "pool.md"),
+    ],
+)
+def test_a_long_identifier_with_a_slip_of_the_hand_in_it_is_found(
+    connection: Connection, generation: Generation, question: str, path: str
+) -> None:
+    assert find(connection, generation, question, "identifier") == [path]
+
+
+def test_a_slip_is_looked_for_only_where_what_was_typed_stands_nowhere(
+    database: Database, embedder: Embedder
+) -> None:
+    ingest(
+        database,
+        embedder,
+        page("typed.md", "# One\n\nSet `RETRY_COUNT`.\n"),
+        page("near.md", "# Two\n\nSet `RETRY_COUNTS`.\n"),
+    )
+    with database.transaction() as connection:
+        generation = generations.load(connection, "active")
+        assert generation is not None
+        assert find(connection, generation, "RETRY_COUNT", "identifier") == ["typed.md"]
+        assert find(connection, generation, "RETRY_COUTS", "identifier") == ["near.md"]
+
+
+def test_what_stands_is_told_from_what_does_not(
+    connection: Connection, generation: Generation
+) -> None:
+    standing = search.load_standing(
+        connection,
+        generation,
+        identifiers=["pay17", "pay18", "errquota77", "disk"],
+        words=["laptops", "printer", "walrus", "the"],
+    )
+    assert standing.identifiers == {"pay17", "errquota77"}
+    assert standing.words == {"laptops", "printer"}
+    nothing = search.load_standing(connection, generation, identifiers=[], words=[])
+    assert (nothing.identifiers, nothing.words) == (frozenset(), frozenset())
+
+
+def test_the_identifiers_of_each_section_are_those_asked_for(
+    connection: Connection, generation: Generation
+) -> None:
+    (hit,) = search.identifier(connection, "PAY-17", generation, DEFAULT)
+    held = search.load_identifiers(connection, [hit.section_id, 0], {"pay-17", "pay17", "e1042"})
+    assert held == {hit.section_id: {"pay-17", "pay17"}, 0: set()}
+
+
+def test_it_as_a_word_does_not_find_the_it_department(
     connection: Connection, generation: Generation
 ) -> None:
     assert find(connection, generation, "who is on IT", "identifier") == ["it.md"]
@@ -184,7 +237,7 @@ def test_no_question_raises(corpus: Database, embedder: Embedder, question: str)
         ("ERR_QUOTA_77", "quota.md"),
     ],
 )
-def test_p70_the_whole_search_puts_the_literal_first(
+def test_the_whole_search_puts_the_literal_first(
     corpus: Database, embedder: Embedder, question: str, path: str
 ) -> None:
     first, *_ = build_retriever(corpus, embedder).retrieve(ask(question)).candidates
@@ -412,7 +465,7 @@ def dense(database: Database, vector: Vectors, tuning: Tuning) -> list[int]:
         return [ordinals[hit.section_id] for hit in hits]
 
 
-def test_p66_a_small_tenant_next_to_a_big_one_finds_all_of_its_own(
+def test_a_small_tenant_next_to_a_big_one_finds_all_of_its_own(
     database: Database, database_url: str
 ) -> None:
     small = Database(database_url, tenant_id="small")
@@ -427,7 +480,7 @@ def test_p66_a_small_tenant_next_to_a_big_one_finds_all_of_its_own(
     small.close()
 
 
-def test_p67_hnsw_settings_end_with_the_transaction(database: Database) -> None:
+def test_hnsw_settings_end_with_the_transaction(database: Database) -> None:
     insert_chunks(database, 20, seed=1)
     vector = np.eye(1, DIMENSION, dtype=np.float32)[0]
     shown = text("SELECT current_setting('hnsw.iterative_scan'), current_setting('hnsw.ef_search')")
