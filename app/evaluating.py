@@ -319,6 +319,7 @@ def _shared(cases: Sequence[EvalCase], before: StoredRun) -> list[str]:
 def compare(
     before: StoredRun, results: Sequence[CaseResult], settings: Mapping[str, object]
 ) -> Comparison:
+    """A run's results and settings against a run before."""
     shared = set(_shared([result.case for result in results], before))
     names = [*settings, *(name for name in before.settings if name not in settings)]
     # Through JSON, as those of before went: a tuple is a list there.

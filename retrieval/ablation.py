@@ -13,7 +13,7 @@ from typing import Literal
 import numpy as np
 from sqlalchemy import text
 
-from retrieval import fusion, generations, metrics, search
+from retrieval import fusion, metrics, search
 from retrieval.embedding import Embedder, Vectors
 from retrieval.errors import ConfigError
 from retrieval.evaluation import EvalCase, fused_order, read_result
@@ -76,10 +76,7 @@ def search_legs(retriever: Retriever, *legs: Literal["dense", "lexical"]) -> Sta
 
     def stage(query: Query) -> Found:
         embedded = retriever.embedder.embed_query(query.text)
-        with retriever.database.snapshot() as connection:
-            generation = generations.load_active(connection, retriever.embedder, retriever.tuning)
-            if generation is None:
-                raise ConfigError("Nothing is indexed. Run `footnote ingest` first.")
+        with retriever.opened() as (connection, generation):
             hits: list[list[Hit]] = []
             if "dense" in legs:
                 vector = embedded.embedding.vector

@@ -13,10 +13,9 @@ from safetensors import SafetensorError
 from sqlalchemy import Connection
 from transformers.utils import logging as transformers_logging
 
-from retrieval.embedding import BATCH_SIZE, EmbeddedQuery
+from retrieval.embedding import BATCH_SIZE
 from retrieval.errors import ConfigError
-from retrieval.generations import Generation
-from retrieval.late_interaction import Interaction
+from retrieval.late_interaction import Asked, Interaction
 from retrieval.records import Candidate, StoredSection
 from retrieval.rerank import Features
 
@@ -65,14 +64,13 @@ class CrossEncoder:
     def measure(
         self,
         connection: Connection,
-        generation: Generation,
-        query: EmbeddedQuery,
+        asked: Asked,
         candidates: Sequence[Candidate],
         interactions: Mapping[int, Interaction],
     ) -> Features:
         """The logit of every candidate."""
         sections = [candidate.section for candidate in candidates]
-        return self.score(query.text, sections).reshape(-1, 1)
+        return self.score(asked.query.text, sections).reshape(-1, 1)
 
     def score(self, question: str, sections: Sequence[StoredSection]) -> NDArray[np.float64]:
         """The logit of each section, that of its best window; shape (sections,).

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Sequence, Set
+from dataclasses import dataclass
 
 from retrieval.lexical import build_words
 from retrieval.records import Candidate
@@ -26,6 +27,7 @@ def apply(
         return ()
     asked = set(build_words(query).split())
     kept: list[Candidate] = []
+    texts: list[_Text] = []  # of those kept
     left = [each for each in candidates if (each.relevance or 0) >= tuning.keep_ratio * best]
     while left and len(kept) < tuning.keep:
         documents = Counter(each.section.document_id for each in kept)
@@ -36,28 +38,37 @@ def apply(
             ),
         )
         left.remove(chosen)
-        if not any(_is_near_copy(chosen, each, asked) for each in kept):
+        text = _read(chosen)
+        if not any(_is_near_copy(text, each, asked) for each in texts):
             kept.append(chosen)
+            texts.append(text)
     return tuple(kept)
 
 
-def _is_near_copy(one: Candidate, other: Candidate, asked: Set[str]) -> bool:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Text:
+    """A section as it is compared with others."""
+
+    words: Set[str]  # of title, path and text
+    shingles: Set[tuple[str, ...]]  # of the text
+
+
+def _read(candidate: Candidate) -> _Text:
+    section = candidate.section
+    words = build_words(section.text).split()
+    starts = range(max(len(words) - SHINGLE + 1, 1))
+    return _Text(
+        words={*build_words(f"{section.title} {section.path}").split(), *words},
+        shingles={tuple(words[at : at + SHINGLE]) for at in starts},
+    )
+
+
+def _is_near_copy(one: _Text, other: _Text, asked: Set[str]) -> bool:
     """Whether a section says hardly anything that the other does not, which may say more.
 
     Of pages made from one template for several services each is near to the others: one that has
     a word of the question that the other has not is no copy.
     """
-    if (asked & _words(one)) - _words(other):
+    if (asked & one.words) - other.words:
         return False
-    ours, theirs = _shingles(one.section.text), _shingles(other.section.text)
-    return len(ours & theirs) >= NEAR_COPY * len(ours)
-
-
-def _words(candidate: Candidate) -> set[str]:
-    section = candidate.section
-    return set(build_words(f"{section.title} {section.path} {section.text}").split())
-
-
-def _shingles(text: str) -> set[tuple[str, ...]]:
-    words = build_words(text).split()
-    return {tuple(words[at : at + SHINGLE]) for at in range(max(len(words) - SHINGLE + 1, 1))}
+    return len(one.shingles & other.shingles) >= NEAR_COPY * len(one.shingles)

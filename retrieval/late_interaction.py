@@ -21,9 +21,32 @@ from retrieval.generations import Generation
 from retrieval.lexical import find_words
 from retrieval.records import Hit
 
-# A token of a stop word, or of no word, beside 1 for the others. Without rarity: 0.4 of recall@5
-# is won on handbook dev over all alike, and the square root of idf loses 3 points.
+# A token of a stop word, or of no word, beside 1 for the others. Cross-validated on handbook dev,
+# the reranker has recall@5 0.898 with it, 0.884 where all count alike, and 0.861 where they count
+# by the square root of their word's idf.
 STOP_WORD_WEIGHT = 0.4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AskedWord:
+    """A word of a question, and what the index tells of it."""
+
+    text: str
+    stems: frozenset[str]  # any of them is the word; none where it is a stop word
+    idf: float  # 0 of a stop word
+    tokens: tuple[int, ...]  # those of the question that it is made of, by their number
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """A question with its words as the index has them."""
+
+    query: EmbeddedQuery
+    words: tuple[AskedWord, ...]
+
+    @property
+    def token_count(self) -> int:
+        return len(self.query.token_spans)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -53,10 +76,32 @@ class Interaction:
         return tuple(self.chunk_ids[index] for index in order)
 
 
+def load_asked(connection: Connection, generation: Generation, query: EmbeddedQuery) -> Asked:
+    """A query with its words as the index has them."""
+    words = find_words(query.text)
+    rarity = search.load_rarity(connection, [word.text for word in words], generation)
+    return Asked(
+        query=query,
+        words=tuple(
+            AskedWord(
+                text=word.text,
+                stems=stems,
+                idf=idf,
+                tokens=tuple(
+                    number
+                    for number, (start, end) in enumerate(query.token_spans)
+                    if word.span[0] < end and start < word.span[1]
+                ),
+            )
+            for word, (stems, idf) in zip(words, rarity, strict=True)
+        ),
+    )
+
+
 def interact(
     connection: Connection,
     generation: Generation,
-    query: EmbeddedQuery,
+    asked: Asked,
     section_ids: Sequence[int],
 ) -> dict[int, Interaction]:
     """The question against every section, by section_id."""
@@ -65,11 +110,11 @@ def interact(
             SELECT section_id, chunk_id, text, token_vectors, 1 - (embedding <=> :vector) AS cosine
             FROM chunks WHERE section_id = ANY(:section_ids) ORDER BY section_id, ordinal
         """),
-        {"section_ids": list(section_ids), "vector": HalfVector(query.embedding.vector)},
+        {"section_ids": list(section_ids), "vector": HalfVector(asked.query.embedding.vector)},
     ).all()
-    projected = token_vectors.project(query.embedding.token_vectors, generation.projection)
+    projected = token_vectors.project(asked.query.embedding.token_vectors, generation.projection)
     similarities = token_vectors.max_similarities(projected, [row.token_vectors for row in rows])
-    weights = _weigh(connection, generation, query)
+    weights = _weigh(asked)
     interactions = {}
     for section_id, own in groupby(range(len(rows)), key=lambda index: rows[index].section_id):
         indexes = list(own)
@@ -97,18 +142,10 @@ def rank(interactions: Mapping[int, Interaction]) -> list[Hit]:
     ]
 
 
-def _weigh(
-    connection: Connection, generation: Generation, query: EmbeddedQuery
-) -> NDArray[np.float32]:
+def _weigh(asked: Asked) -> NDArray[np.float32]:
     """What each token of the question counts; they add up to 1."""
-    words = find_words(query.text)
-    rarity = search.load_rarity(connection, [word.text for word in words], generation)
-    spans = [word.span for word, (stem, _) in zip(words, rarity, strict=True) if stem]
-    weights = np.array(
-        [
-            1.0 if any(a < end and start < b for a, b in spans) else STOP_WORD_WEIGHT
-            for start, end in query.token_spans
-        ],
-        dtype=np.float32,
-    )
+    weights = np.full(asked.token_count, STOP_WORD_WEIGHT, dtype=np.float32)
+    for word in asked.words:
+        if word.stems:
+            weights[list(word.tokens)] = 1.0
     return weights / max(float(weights.sum()), 1e-6)

@@ -1,18 +1,15 @@
 """Candidates to the evidence that their relevance is computed from."""
 
-from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection
 
 from retrieval import search
-from retrieval.embedding import EmbeddedQuery
-from retrieval.generations import Generation
-from retrieval.late_interaction import Interaction
-from retrieval.lexical import Word, build_words, find_words, fold
+from retrieval.late_interaction import Asked, Interaction
+from retrieval.lexical import build_words, fold
 from retrieval.records import Candidate
 
 Features = NDArray[np.float64]
@@ -36,8 +33,7 @@ class Reranker(Protocol):
     def measure(
         self,
         connection: Connection,
-        generation: Generation,
-        query: EmbeddedQuery,
+        asked: Asked,
         candidates: Sequence[Candidate],
         interactions: Mapping[int, Interaction],
     ) -> Features:
@@ -67,18 +63,16 @@ class LateInteraction:
     def measure(
         self,
         connection: Connection,
-        generation: Generation,
-        query: EmbeddedQuery,
+        asked: Asked,
         candidates: Sequence[Candidate],
         interactions: Mapping[int, Interaction],
     ) -> Features:
         """The features by what each candidate's interaction and postings tell."""
-        words = find_words(query.text)
-        rarity = search.load_rarity(connection, [word.text for word in words], generation)
-        idf = {stems: value for stems, value in rarity if stems}
-        rare = _weigh_by_rarity(query, words, [value for _, value in rarity])
-        terms = [stem for stems in idf for stem in stems]
-        found = _load_terms(connection, [each.section.section_id for each in candidates], terms)
+        idf = {word.stems: word.idf for word in asked.words if word.stems}
+        rare = _weigh_by_rarity(asked)
+        terms = frozenset(stem for stems in idf for stem in stems)
+        ids = [candidate.section.section_id for candidate in candidates]
+        found = search.load_terms(connection, ids, terms)
         rows = []
         for candidate in candidates:
             section = candidate.section
@@ -94,61 +88,27 @@ class LateInteraction:
                     covered,
                     _share(
                         idf,
-                        {
-                            stems
-                            for word, (stems, _) in zip(words, rarity, strict=True)
-                            if fold(word.text) in named
-                        },
+                        {word.stems for word in asked.words if fold(word.text) in named},
                     ),
                     identifier.score if identifier else 0.0,
                     float(np.log(len(section.text) + 1)),
                     float(interaction.similarities.max(axis=0) @ rare),
                     interaction.cosine,
                     covered,
-                    float(np.log(len(query.token_spans) + 1)),
+                    float(np.log(asked.token_count + 1)),
                 ]
             )
         width = len(self.ranking) + len(self.certainty)
         return np.array(rows, dtype=np.float64).reshape(-1, width)
 
 
-def _weigh_by_rarity(
-    query: EmbeddedQuery, words: Sequence[Word], idf: Sequence[float]
-) -> NDArray[np.float32]:
+def _weigh_by_rarity(asked: Asked) -> NDArray[np.float32]:
     """The weight of each question token by its word's idf; they add up to 1 or are all 0."""
-    weights = np.array(
-        [
-            next(
-                (
-                    value
-                    for word, value in zip(words, idf, strict=True)
-                    if word.span[0] < end and start < word.span[1]
-                ),
-                0.0,
-            )
-            for start, end in query.token_spans
-        ],
-        dtype=np.float32,
-    )
+    weights = np.zeros(asked.token_count, dtype=np.float32)
+    for word in reversed(asked.words):  # of two words in one token the first counts
+        weights[list(word.tokens)] = word.idf
     weights = np.sqrt(weights)
     return weights / max(float(weights.sum()), 1e-6)
-
-
-def _load_terms(
-    connection: Connection, section_ids: Sequence[int], stems: Sequence[str]
-) -> Mapping[int, set[str]]:
-    """Which of the stems stand in each section."""
-    rows = connection.execute(
-        text("""
-            SELECT section_id, term FROM lexical_postings
-            WHERE section_id = ANY(:section_ids) AND term = ANY(:stems)
-        """),
-        {"section_ids": list(section_ids), "stems": list(stems)},
-    )
-    found: dict[int, set[str]] = defaultdict(set)
-    for row in rows:
-        found[row.section_id].add(row.term)
-    return found
 
 
 def _share(idf: Mapping[frozenset[str], float], found: Collection[frozenset[str]]) -> float:

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
+from functools import cache
 from time import perf_counter
 
 from sqlalchemy import Connection
@@ -22,12 +23,14 @@ from retrieval.embedding import EmbeddedQuery, Embedder
 from retrieval.errors import ConfigError
 from retrieval.fusion import Fused
 from retrieval.generations import Generation
-from retrieval.late_interaction import Interaction, interact
+from retrieval.late_interaction import Asked, Interaction, interact, load_asked
 from retrieval.records import Candidate, Hit, Leg, Query, Retrieval
 from retrieval.relevance import Basis
 from retrieval.rerank import Features, Reranker
 from retrieval.trimming import trim
 from retrieval.tuning import Tuning
+
+Embed = Callable[[str], EmbeddedQuery]
 
 
 class Clock:
@@ -79,27 +82,30 @@ class Retriever:
         reranker.
         """
         clock = Clock()
+        embed = cache(self.embedder.embed_query)  # what is read was mostly searched for before
         with clock.stage("embed"):
-            embedded = self.embedder.embed_query(query.text)
+            embedded = embed(query.text)
         with self.database.snapshot() as connection:
             generation = generations.load_active(connection, self.embedder, self.tuning)
             if generation is None:
                 return Retrieval(query=query, candidates=(), kept=(), stage_ms=clock.stage_ms)
             model = relevance.load(connection, self.basis)
             legs = self._search(connection, generation, [embedded], 0, clock)
-            legs += self._search_wordings(connection, generation, query.variants, 1, clock)
+            legs += self._search_wordings(connection, generation, embed, query.variants, 1, clock)
             with clock.stage("wait"):
                 reworded = reword(query)
             known = len(query.variants)
             more = reworded.variants[known:]
-            legs += self._search_wordings(connection, generation, more, 1 + known, clock)
-            candidates, interactions = self._narrow(connection, generation, embedded, legs, clock)
+            legs += self._search_wordings(connection, generation, embed, more, 1 + known, clock)
+            asked, candidates, interactions = self._narrow(
+                connection, generation, embedded, legs, clock
+            )
             with clock.stage("rerank"):
                 reranked = _take_best(
                     [
                         model.rank(candidates, features, interactions)
                         for features in self._read(
-                            connection, generation, reworded, embedded, candidates, interactions
+                            connection, generation, embed, reworded, asked, candidates, interactions
                         )
                     ]
                 )
@@ -135,10 +141,10 @@ class Retriever:
         Raises ConfigError when nothing is indexed, and IndexMismatch as retrieve does.
         """
         with self._searched(query) as (connection, generation, embedded, legs):
-            candidates, interactions = self._narrow(connection, generation, embedded, legs, Clock())
-            return candidates, self.reranker.measure(
-                connection, generation, embedded, candidates, interactions
+            asked, candidates, interactions = self._narrow(
+                connection, generation, embedded, legs, Clock()
             )
+            return candidates, self.reranker.measure(connection, asked, candidates, interactions)
 
     def search(self, query: Query) -> list[Candidate]:
         """All that any leg found, in the order of fusion; nothing is reranked.
@@ -149,51 +155,58 @@ class Retriever:
             return _load_candidates(connection, self._fuse(legs))
 
     @contextmanager
-    def _searched(
-        self, query: Query
-    ) -> Iterator[tuple[Connection, Generation, EmbeddedQuery, list[list[Hit]]]]:
-        """What the legs find for a query and its variants, the connection still open."""
-        embedded = self.embedder.embed_query(query.text)
+    def opened(self) -> Iterator[tuple[Connection, Generation]]:
+        """The index as it is now, for as long as the block runs; raises as measure does."""
         with self.database.snapshot() as connection:
             generation = generations.load_active(connection, self.embedder, self.tuning)
             if generation is None:
                 raise ConfigError("Nothing is indexed. Run `footnote ingest` first.")
+            yield connection, generation
+
+    @contextmanager
+    def _searched(
+        self, query: Query
+    ) -> Iterator[tuple[Connection, Generation, EmbeddedQuery, list[list[Hit]]]]:
+        """What the legs find for a query and its variants, the connection still open."""
+        embed = self.embedder.embed_query
+        embedded = embed(query.text)
+        with self.opened() as (connection, generation):
             clock = Clock()
             legs = self._search(connection, generation, [embedded], 0, clock)
-            legs += self._search_wordings(connection, generation, query.variants, 1, clock)
+            legs += self._search_wordings(connection, generation, embed, query.variants, 1, clock)
             yield connection, generation, embedded, legs
 
     def _read(
         self,
         connection: Connection,
         generation: Generation,
+        embed: Embed,
         query: Query,
-        embedded: EmbeddedQuery,
+        asked: Asked,
         candidates: Sequence[Candidate],
         interactions: Mapping[int, Interaction],
     ) -> Iterator[Features]:
-        """The candidates' features against each reading; embedded is the query's text."""
+        """The candidates' features against each reading; asked is the query's text."""
         for reading in query.readings or (query.text,):
-            if reading == embedded.text:
-                yield self.reranker.measure(
-                    connection, generation, embedded, candidates, interactions
-                )
+            if reading == asked.query.text:
+                yield self.reranker.measure(connection, asked, candidates, interactions)
             else:
-                other = self.embedder.embed_query(reading)
+                other = load_asked(connection, generation, embed(reading))
                 ids = [candidate.section.section_id for candidate in candidates]
                 against = interact(connection, generation, other, ids)
-                yield self.reranker.measure(connection, generation, other, candidates, against)
+                yield self.reranker.measure(connection, other, candidates, against)
 
     def _search_wordings(
         self,
         connection: Connection,
         generation: Generation,
+        embed: Embed,
         wordings: Sequence[str],
         first: int,
         clock: Clock,
     ) -> list[list[Hit]]:
         with clock.stage("embed"):
-            embedded = [self.embedder.embed_query(wording) for wording in wordings]
+            embedded = list(map(embed, wordings))
         return self._search(connection, generation, embedded, first, clock)
 
     def _search(
@@ -224,17 +237,18 @@ class Retriever:
         query: EmbeddedQuery,
         legs: Sequence[Sequence[Hit]],
         clock: Clock,
-    ) -> tuple[list[Candidate], dict[int, Interaction]]:
+    ) -> tuple[Asked, list[Candidate], dict[int, Interaction]]:
         """The best of what the legs found, fused with the ranks of late interaction."""
         with clock.stage("fuse"):
             ids = [hits[0].section_id for hits, _ in self._fuse(legs)[: self.tuning.interacted]]
         with clock.stage("late"):
-            interactions = interact(connection, generation, query, ids)
+            asked = load_asked(connection, generation, query)
+            interactions = interact(connection, generation, asked, ids)
             late = late_interaction.rank(interactions)
         with clock.stage("fuse"):
             fused = self._fuse([*legs, late])[: self.tuning.candidates]
             candidates = _load_candidates(connection, fused)
-        return candidates, interactions
+        return asked, candidates, interactions
 
     def _fuse(self, legs: Sequence[Sequence[Hit]]) -> list[Fused]:
         weights: dict[Leg, float] = {

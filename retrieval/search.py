@@ -210,20 +210,37 @@ def load_rarity(
     return [(frozenset(row.stems), float(row.idf)) for row in rows]
 
 
+def load_terms(
+    connection: Connection, section_ids: Sequence[int], terms: Collection[str]
+) -> dict[int, set[str]]:
+    """Which of the stems stand in each section."""
+    return _load_held(connection, "lexical_postings", "term", section_ids, terms)
+
+
 def load_identifiers(
     connection: Connection, section_ids: Sequence[int], identifiers: Collection[str]
 ) -> dict[int, set[str]]:
     """Which of the identifiers, in normal form, stand in each section."""
+    return _load_held(connection, "identifier_postings", "identifier", section_ids, identifiers)
+
+
+def _load_held(
+    connection: Connection,
+    table: str,
+    column: str,
+    section_ids: Sequence[int],
+    wanted: Collection[str],
+) -> dict[int, set[str]]:
     rows = connection.execute(
-        text("""
-            SELECT section_id, identifier FROM identifier_postings
-            WHERE section_id = ANY(:section_ids) AND identifier = ANY(:identifiers)
+        text(f"""
+            SELECT section_id, {column} AS held FROM {table}
+            WHERE section_id = ANY(:section_ids) AND {column} = ANY(:wanted)
         """),
-        {"section_ids": list(section_ids), "identifiers": sorted(identifiers)},
+        {"section_ids": list(section_ids), "wanted": sorted(wanted)},
     )
     held: dict[int, set[str]] = {section_id: set() for section_id in section_ids}
     for row in rows:
-        held[row.section_id].add(row.identifier)
+        held[row.section_id].add(row.held)
     return held
 
 

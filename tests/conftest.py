@@ -11,6 +11,7 @@ import pytest
 from sqlalchemy import create_engine, make_url, text
 
 from retrieval.db import Database, migrate, start_embedded
+from tests.stand_ins.claude import ClaudeStandIn
 from tests.stand_ins.slack import SlackStandIn
 
 if TYPE_CHECKING:  # what needs PyTorch takes seconds to import, and most tests do without
@@ -173,3 +174,11 @@ def slack() -> Iterator[SlackStandIn]:
     with SlackStandIn() as stand_in:
         yield stand_in
         stand_in.assert_no_unknown_calls()
+
+
+@pytest.fixture
+def stand_in() -> Iterator[ClaudeStandIn]:
+    """Claude, at whose end nothing unknown may have been called."""
+    with ClaudeStandIn() as claude:
+        yield claude
+        claude.assert_no_unknown_calls()

@@ -31,13 +31,6 @@ def quoting(retriever: Retriever) -> Answerer:
 
 
 @pytest.fixture
-def stand_in() -> Iterator[ClaudeStandIn]:
-    with ClaudeStandIn() as claude:
-        yield claude
-        claude.assert_no_unknown_calls()
-
-
-@pytest.fixture
 def claude(retriever: Retriever, stand_in: ClaudeStandIn) -> Iterator[Answerer]:
     settings = Settings(
         anthropic_api_key=SecretStr(stand_in.api_key), anthropic_base_url=stand_in.base_url

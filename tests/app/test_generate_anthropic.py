@@ -1,7 +1,6 @@
 """The real anthropic client against Claude on localhost."""
 
 import threading
-from collections.abc import Iterator
 from itertools import count
 from typing import get_args
 
@@ -18,13 +17,6 @@ from tests.stand_ins.claude import Cite, ClaudeStandIn, Text
 FAILOVER = "# Failover\n\nIt takes a minute. It pages.\n\n## Steps\n\n1. Stop it.\n2. Start it.\n"
 LIMITS = "| Code | Means |\n| --- | --- |\n| `E1` | too many |\n| `E2` | too few |\n"
 QUESTION = "How long does failover take?"
-
-
-@pytest.fixture
-def stand_in() -> Iterator[ClaudeStandIn]:
-    with ClaudeStandIn() as claude:
-        yield claude
-        claude.assert_no_unknown_calls()
 
 
 def settings(stand_in: ClaudeStandIn, **changes: object) -> Settings:

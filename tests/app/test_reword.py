@@ -9,9 +9,9 @@ import anthropic.types.model
 import pytest
 
 from app.config import Settings
-from app.records import Turn
 from app.reword import LAST_TURNS, SYSTEM, Rewording, Rewriter, build_conversation
 from retrieval.errors import ConfigError
+from tests.app.conversations import build_turns
 from tests.stand_ins.claude import ClaudeStandIn, Text
 
 QUESTION = "how long may a session on waybill-db-02 last?"
@@ -20,13 +20,6 @@ GOOD = {
     "queries": ["maximum session duration waybill-db-02", "session timeout of the database"],
 }
 PATIENT_MS = 30_000  # longer than any test: what is waited for fails it
-
-
-@pytest.fixture
-def stand_in() -> Iterator[ClaudeStandIn]:
-    with ClaudeStandIn() as claude:
-        yield claude
-        claude.assert_no_unknown_calls()
 
 
 def build_settings(stand_in: ClaudeStandIn, **changes: object) -> Settings:
@@ -43,15 +36,6 @@ def rewriter(stand_in: ClaudeStandIn) -> Iterator[Rewriter]:
     rewriter = Rewriter(build_settings(stand_in))
     yield rewriter
     rewriter.close()
-
-
-def build_turns(*texts: str) -> list[Turn]:
-    """A conversation in which bot and user take turns, the last the user's."""
-    last = len(texts) - 1
-    return [
-        Turn(speaker="bot" if (last - number) % 2 else "user", text=text)
-        for number, text in enumerate(texts)
-    ]
 
 
 def reword(rewriter: Rewriter, *texts: str) -> Rewording:

@@ -12,12 +12,13 @@ from app import synonyms, traces
 from app.answering import Answerer, ask
 from app.config import Settings
 from app.generate.quoted import Quoter
-from app.records import Answer, Arrival, Turn
+from app.records import Answer, Arrival
 from app.reword import Rewriter
 from app.searching import build_query, search
 from retrieval.records import Query
 from retrieval.retrieve import Retriever
 from tests.app.bot import find_rows
+from tests.app.conversations import build_turns
 from tests.stand_ins.claude import ClaudeStandIn, Text
 
 QUESTION = "my parcel scanner will not register, what can I do"
@@ -26,13 +27,6 @@ WORDINGS = {
     "standalone": QUESTION,
     "queries": ["handheld scanner enrolling fails", "enrolling a device in the cradle"],
 }
-
-
-@pytest.fixture
-def stand_in() -> Iterator[ClaudeStandIn]:
-    with ClaudeStandIn() as claude:
-        yield claude
-        claude.assert_no_unknown_calls()
 
 
 Rewriting = Callable[[int], Rewriter]
@@ -55,14 +49,6 @@ def rewriting(stand_in: ClaudeStandIn) -> Iterator[Rewriting]:
     yield build
     for rewriter in built:
         rewriter.close()
-
-
-def build_turns(*texts: str) -> list[Turn]:
-    last = len(texts) - 1
-    return [
-        Turn(speaker="bot" if (last - number) % 2 else "user", text=text)
-        for number, text in enumerate(texts)
-    ]
 
 
 def reply(stand_in: ClaudeStandIn, wordings: Mapping[str, Any]) -> None:

@@ -33,7 +33,8 @@ def interact(
     with retriever.database.transaction() as connection:
         generation = generations.load(connection, "active")
         assert generation is not None
-        return late_interaction.interact(connection, generation, embedded, section_ids)
+        asked = late_interaction.load_asked(connection, generation, embedded)
+        return late_interaction.interact(connection, generation, asked, section_ids)
 
 
 def find_sections(retriever: Retriever, question: str) -> list[int]:

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from sqlalchemy import text
 
 from retrieval import generations, relevance
+from retrieval.late_interaction import load_asked
 from retrieval.rerank import Features, LateInteraction
 from retrieval.retrieve import Retriever
 from tests.retrieval.pages import ask
@@ -52,7 +53,8 @@ def test_nothing_is_measured_of_nothing(retriever: Retriever) -> None:
     with retriever.database.transaction() as connection:
         generation = generations.load(connection, "active")
         assert generation is not None
-        features = retriever.reranker.measure(connection, generation, embedded, [], {})
+        asked = load_asked(connection, generation, embedded)
+        features = retriever.reranker.measure(connection, asked, [], {})
     assert features.shape == (0, len(NAMES))
 
 

@@ -1,6 +1,7 @@
 """Each leg alone, on a few pages that are made to be confused with each other."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 
 import numpy as np
@@ -38,14 +39,22 @@ PAGES = {
 }
 
 
+@contextmanager
+def indexed_pages(
+    server: Server, template: str, embedder: Embedder, pages: Mapping[str, str]
+) -> Iterator[Database]:
+    with copied(server, template) as url:
+        database = Database(url, tenant_id="acme")
+        ingest(database, embedder, *(page(path, body) for path, body in pages.items()))
+        yield database
+        database.close()
+
+
 @pytest.fixture(scope="module")
 def corpus(server: Server, template: str, embedder: Embedder) -> Iterator[Database]:
     """The pages above, indexed; no test writes to them."""
-    with copied(server, template) as url:
-        database = Database(url, tenant_id="acme")
-        ingest(database, embedder, *(page(path, body) for path, body in PAGES.items()))
+    with indexed_pages(server, template, embedder, PAGES) as database:
         yield database
-        database.close()
 
 
 @pytest.fixture
@@ -265,11 +274,8 @@ LANGUAGES = {
 @pytest.fixture(scope="module")
 def abroad(server: Server, template: str, embedder: Embedder) -> Iterator[Database]:
     """Pages in several languages, indexed; no test writes to them."""
-    with copied(server, template) as url:
-        database = Database(url, tenant_id="acme")
-        ingest(database, embedder, *(page(path, body) for path, body in LANGUAGES.items()))
+    with indexed_pages(server, template, embedder, LANGUAGES) as database:
         yield database
-        database.close()
 
 
 def find_abroad(database: Database, question: str) -> list[Hit]:
