@@ -50,6 +50,14 @@ class Clock:
             self.stage_ms[name] = round(self.stage_ms.get(name, 0) + elapsed, 1)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Ahead:
+    """What the legs found for a query before a model's wordings of it were there."""
+
+    generation_id: int
+    legs: list[list[Hit]]
+
+
 @dataclass(frozen=True, kw_only=True)
 class Retriever:
     """The parts of the search, held open; safe to use from several threads."""
@@ -70,9 +78,7 @@ class Retriever:
             if generations.load_active(connection, self.embedder, self.tuning):
                 relevance.load(connection, self.basis)
 
-    def retrieve(
-        self, query: Query, reword: Callable[[Query], Query] = lambda query: query
-    ) -> Retrieval:
+    def retrieve(self, query: Query, reword: Callable[[Query], Query] | None = None) -> Retrieval:
         """All that the query found, and what of it is good enough to answer from.
 
         reword is called once the wordings that the query brings are searched for, so that nothing
@@ -83,39 +89,57 @@ class Retriever:
         """
         clock = Clock()
         embed = cache(self.embedder.embed_query)  # what is read was mostly searched for before
-        with clock.stage("embed"):
-            embedded = embed(query.text)
+        ahead, reworded = None, query
+        if reword:
+            ahead = self._search_ahead(query, embed, clock)
+            with clock.stage("wait"):
+                reworded = reword(query)
         with self.database.snapshot() as connection:
             generation = generations.load_active(connection, self.embedder, self.tuning)
             if generation is None:
-                return Retrieval(query=query, candidates=(), kept=(), stage_ms=clock.stage_ms)
+                return Retrieval(query=reworded, candidates=(), kept=(), stage_ms=clock.stage_ms)
             model = relevance.load(connection, self.basis)
-            legs = self._search(connection, generation, [embedded], 0, clock)
-            legs += self._search_wordings(connection, generation, embed, query.variants, 1, clock)
-            with clock.stage("wait"):
-                reworded = reword(query)
-            known = len(query.variants)
-            more = reworded.variants[known:]
-            legs += self._search_wordings(connection, generation, embed, more, 1 + known, clock)
+            wordings = _list_wordings(reworded)
+            if ahead and _is_current(connection, generation, ahead):
+                known = len(_list_wordings(query))
+                more = self._search(connection, generation, embed, wordings[known:], known, clock)
+                legs = ahead.legs + more
+            else:
+                legs = self._search(connection, generation, embed, wordings, 0, clock)
             asked, candidates, interactions = self._narrow(
-                connection, generation, embedded, legs, clock
+                connection, generation, embed(query.text), legs, clock
             )
             with clock.stage("rerank"):
+                against = list(
+                    self._interact_readings(
+                        connection, generation, embed, reworded, asked, candidates, interactions
+                    )
+                )
                 reranked = _take_best(
                     [
-                        model.rank(candidates, features, interactions)
-                        for features in self._read(
-                            connection, generation, embed, reworded, asked, candidates, interactions
+                        model.rank(
+                            candidates,
+                            self.reranker.measure(connection, reading, candidates, found),
+                            found,
                         )
+                        for reading, found in against
                     ]
                 )
             with clock.stage("names"):
+                # By the query without the model's wordings: one that leaves a name out does not
+                # make the name known.
                 reranked = literal.put_first(connection, query, reranked)
-                missing = unknown.find(connection, query, embedded, generation, reranked)
+                missing = unknown.find(connection, query, embed(query.text), generation, reranked)
             with clock.stage("keep"):
-                kept = floor.apply(reranked, query.text, floor=model.floor, tuning=self.tuning)
+                read = " ".join(reading.query.text for reading, _ in against)
+                kept = floor.apply(reranked, read, floor=model.floor, tuning=self.tuning)
                 kept = tuple(
-                    replace(each, section=trim(each.section, interactions[each.section.section_id]))
+                    replace(
+                        each,
+                        section=trim(
+                            each.section, [found[each.section.section_id] for _, found in against]
+                        ),
+                    )
                     for each in kept
                 )
         return Retrieval(
@@ -168,15 +192,23 @@ class Retriever:
         self, query: Query
     ) -> Iterator[tuple[Connection, Generation, EmbeddedQuery, list[list[Hit]]]]:
         """What the legs find for a query and its variants, the connection still open."""
-        embed = self.embedder.embed_query
-        embedded = embed(query.text)
+        embed = cache(self.embedder.embed_query)
         with self.opened() as (connection, generation):
-            clock = Clock()
-            legs = self._search(connection, generation, [embedded], 0, clock)
-            legs += self._search_wordings(connection, generation, embed, query.variants, 1, clock)
-            yield connection, generation, embedded, legs
+            wordings = _list_wordings(query)
+            legs = self._search(connection, generation, embed, wordings, 0, Clock())
+            yield connection, generation, embed(query.text), legs
 
-    def _read(
+    def _search_ahead(self, query: Query, embed: Embed, clock: Clock) -> _Ahead | None:
+        """What the legs find for a query; no transaction is open once it returns."""
+        with self.database.snapshot() as connection:
+            generation = generations.load_active(connection, self.embedder, self.tuning)
+            if generation is None:
+                return None
+            wordings = _list_wordings(query)
+            legs = self._search(connection, generation, embed, wordings, 0, clock)
+        return _Ahead(generation_id=generation.generation_id, legs=legs)
+
+    def _interact_readings(
         self,
         connection: Connection,
         generation: Generation,
@@ -185,18 +217,17 @@ class Retriever:
         asked: Asked,
         candidates: Sequence[Candidate],
         interactions: Mapping[int, Interaction],
-    ) -> Iterator[Features]:
-        """The candidates' features against each reading; asked is the query's text."""
+    ) -> Iterator[tuple[Asked, Mapping[int, Interaction]]]:
+        """Each reading with its interactions; those of the query's text are there already."""
+        ids = [candidate.section.section_id for candidate in candidates]
         for reading in query.readings or (query.text,):
             if reading == asked.query.text:
-                yield self.reranker.measure(connection, asked, candidates, interactions)
+                yield asked, interactions
             else:
                 other = load_asked(connection, generation, embed(reading))
-                ids = [candidate.section.section_id for candidate in candidates]
-                against = interact(connection, generation, other, ids)
-                yield self.reranker.measure(connection, other, candidates, against)
+                yield other, interact(connection, generation, other, ids)
 
-    def _search_wordings(
+    def _search(
         self,
         connection: Connection,
         generation: Generation,
@@ -205,27 +236,17 @@ class Retriever:
         first: int,
         clock: Clock,
     ) -> list[list[Hit]]:
-        with clock.stage("embed"):
-            embedded = list(map(embed, wordings))
-        return self._search(connection, generation, embedded, first, clock)
-
-    def _search(
-        self,
-        connection: Connection,
-        generation: Generation,
-        wordings: Sequence[EmbeddedQuery],
-        first: int,
-        clock: Clock,
-    ) -> list[list[Hit]]:
         """The hits of every leg for every wording, numbered from first."""
         legs = []
         for number, wording in enumerate(wordings, first):
+            with clock.stage("embed"):
+                vector = embed(wording).embedding.vector
             with clock.stage("dense"):
-                dense = search.dense(connection, wording.embedding.vector, generation, self.tuning)
+                dense = search.dense(connection, vector, generation, self.tuning)
             with clock.stage("lexical"):
-                lexical = search.lexical(connection, wording.text, generation, self.tuning)
+                lexical = search.lexical(connection, wording, generation, self.tuning)
             with clock.stage("identifier"):
-                identifier = search.identifier(connection, wording.text, generation, self.tuning)
+                identifier = search.identifier(connection, wording, generation, self.tuning)
             for leg in (dense, lexical, identifier):
                 legs.append([replace(hit, wording=number) for hit in leg])
         return legs
@@ -256,6 +277,18 @@ class Retriever:
             "late": self.tuning.late_weight,
         }
         return fusion.fuse(legs, rrf_k=self.tuning.rrf_k, weights=weights)
+
+
+def _list_wordings(query: Query) -> tuple[str, ...]:
+    return (query.text, *query.variants)
+
+
+def _is_current(connection: Connection, generation: Generation, ahead: _Ahead) -> bool:
+    """Whether all that was found ahead is still there; a page that changed has new sections."""
+    found = {hit.section_id for leg in ahead.legs for hit in leg}
+    return generation.generation_id == ahead.generation_id and found == search.load_existing(
+        connection, found
+    )
 
 
 def _load_candidates(connection: Connection, fused: Sequence[Fused]) -> list[Candidate]:

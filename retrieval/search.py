@@ -316,6 +316,15 @@ def load_sections(connection: Connection, section_ids: Sequence[int]) -> dict[in
     }
 
 
+def load_existing(connection: Connection, section_ids: Collection[int]) -> set[int]:
+    """Those of the section_ids whose sections are still there."""
+    rows = connection.execute(
+        text("SELECT section_id FROM sections WHERE section_id = ANY(:section_ids)"),
+        {"section_ids": list(section_ids)},
+    )
+    return set(rows.scalars())
+
+
 def _words(words: Sequence[str]) -> dict[str, list[str]]:
     return {"words": list(words), "folded": [fold(word) for word in words]}
 

@@ -24,16 +24,16 @@ MIN_LINE = 20  # characters from which on a line tells which block it is from
 _NUMBERED = re.compile(r" {0,3}(\d+)[.)]")
 
 
-def trim(section: StoredSection, interaction: Interaction) -> StoredSection:
+def trim(section: StoredSection, interactions: Sequence[Interaction]) -> StoredSection:
     """The section with the blocks of its best chunks alone, GAP between those that do not adjoin.
 
-    Blocks are whole: a list, a table or a fence is never cut, headings and lead-ins stay with what
-    they are about, and steps with those that they go on from. A section of LEAST characters or
-    fewer stays as it is.
+    What is among the best against any reading of the question stays. Blocks are whole: a list, a
+    table or a fence is never cut, headings and lead-ins stay with what they are about, and steps
+    with those that they go on from. A section of LEAST characters or fewer stays as it is.
     """
     if len(section.text) <= LEAST:
         return section
-    chunks = _choose(interaction)
+    chunks = [chunk for interaction in interactions for chunk in _choose(interaction)]
     pieces = chunking.parse_pieces(section.text)
     stays = [any(_overlap(piece.text(section.text), chunk) for chunk in chunks) for piece in pieces]
     stays = _complete(section.text, pieces, stays)

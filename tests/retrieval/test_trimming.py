@@ -28,17 +28,21 @@ def cut(text: str, *, section_tokens: int = 4000) -> list[Section]:
     )
 
 
-def trim(section: Section, similarities: ArrayLike) -> str:
-    """What is left, by the similarities of every chunk, whose tokens count alike."""
+def trim(section: Section, *readings: ArrayLike) -> str:
+    """What is left, by the similarities of every chunk to each reading; all tokens count alike."""
+    interactions = [interact(section, similarities) for similarities in readings]
+    return trimming.trim(candidate(text=section.text).section, interactions).text
+
+
+def interact(section: Section, similarities: ArrayLike) -> Interaction:
     rows = np.array(similarities, dtype=np.float32).reshape(len(section.chunks), -1)
-    interaction = Interaction(
+    return Interaction(
         chunk_ids=tuple(range(len(rows))),
         chunk_texts=tuple(chunk.text for chunk in section.chunks),
         cosine=0.0,
         similarities=rows,
         weights=np.full(rows.shape[1], 1 / max(rows.shape[1], 1), dtype=np.float32),
     )
-    return trimming.trim(candidate(text=section.text).section, interaction).text
 
 
 def trim_to(text: str, *sought: str) -> str:
@@ -218,5 +222,17 @@ def test_all_but_the_text_of_a_section_is_as_it_was() -> None:
         similarities=np.array([[0.9], [0.1], [0.1]], dtype=np.float32),
         weights=np.ones(1, dtype=np.float32),
     )
-    left = trimming.trim(stored, interaction)
+    left = trimming.trim(stored, [interaction])
     assert replace(left, text=stored.text) == stored != left
+
+
+def test_what_any_reading_of_the_question_is_about_stays() -> None:
+    (section,) = cut("\n\n".join(map(prose, ["alder", "birch", "cedar"])))
+    alder, birch, cedar = (
+        [1.0 if word in chunk.text else 0.1 for chunk in section.chunks]
+        for word in ("alderalder", "birchbirch", "cedarcedar")
+    )
+    assert [word in trim(section, alder) for word in ("alder", "birch", "cedar")] == [1, 0, 0]
+    left = trim(section, alder, cedar)
+    assert [word in left for word in ("alder", "birch", "cedar")] == [1, 0, 1]
+    assert trim(section, alder, birch, cedar) == section.text
