@@ -72,23 +72,33 @@ def parse(line: str) -> Iterator[Synonym]:
     """The synonyms of one line in Solr's format; none of an empty line or a comment.
 
     `a, b, c` are three of one meaning. By `a, b => c` c is searched for where a or b stands, and
-    what was asked as well: unlike Solr's, our synonyms never replace. A backslash before a comma
-    or `=>` makes it a part of the phrase. Raises ConfigError for anything else.
+    what was asked as well: unlike Solr's, our synonyms never replace. A backslash before a comma,
+    `=>` or a backslash makes it a part of the phrase. Raises ConfigError for anything else.
     """
     if not line.strip() or line.lstrip().startswith("#"):
         return
-    left, *right = (_split(side, ",") for side in _split(line, "=>"))
+    left, *right = (
+        [_unescape(phrase) for phrase in _split(side, ",")] for side in _split(line, "=>")
+    )
     if len(right) > 1 or (not right and len(left) < 2):
         raise ConfigError("write `a, b` for two of one meaning, or `a => b` for one way.")
     for number, phrase in enumerate(left):
         for meaning in right[0] if right else left[number + 1 :]:
             # `a => a, b` is how Solr is told to keep the a, which we do anyway.
             if not right or normalise(phrase) != normalise(meaning):
-                yield build(_unescape(phrase), _unescape(meaning), two_way=not right)
+                yield build(phrase, meaning, two_way=not right)
 
 
 def _split(text: str, separator: str) -> list[str]:
-    return re.split(rf"(?<!\\){separator}", text)
+    """The parts between separators; each keeps its backslashes."""
+    # A backslash is taken with what it stands before, so the comma of `\\,` does separate.
+    parts = [""]
+    for found in re.findall(rf"\\.|{separator}|.", text):
+        if found == separator:
+            parts.append("")
+        else:
+            parts[-1] += found
+    return parts
 
 
 def _unescape(phrase: str) -> str:

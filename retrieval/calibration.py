@@ -221,12 +221,21 @@ def _fit_ranking(samples: Sequence[Sample], size: int) -> list[float]:
 
 def _cross_validate(samples: Sequence[Sample], blank: RelevanceModel) -> list[_Verdict]:
     """Each sample's verdict by a model fitted on the other folds."""
-    fold = np.random.default_rng(0).permutation(len(samples)) % FOLDS
+    fold = deal(samples)
     models = [
         _fit([s for s, f in zip(samples, fold, strict=True) if f != each], blank)
         for each in range(FOLDS)
     ]
     return [_ask(models[f], sample) for sample, f in zip(samples, fold.tolist(), strict=True)]
+
+
+def deal(samples: Sequence[Sample]) -> NDArray[np.intp]:
+    """The fold of each sample; those of a type, and those answerable, spread over all folds."""
+    order = np.random.default_rng(0).permutation(len(samples)).tolist()
+    order.sort(key=lambda index: (samples[index].answerable, samples[index].case.type))
+    fold = np.empty(len(samples), dtype=np.intp)
+    fold[order] = np.arange(len(samples)) % FOLDS
+    return fold
 
 
 def _ask(model: RelevanceModel, sample: Sample) -> _Verdict:

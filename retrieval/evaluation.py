@@ -20,6 +20,13 @@ from retrieval.retrieve import Retriever
 ANSWER_WORDS = 150  # of an answer that are read; what it says after that comes too late
 KEPT = 5  # sections that count of what is kept, as in the metrics
 
+ALL = "all"  # names the means over the cases of every type
+SPEAKERS: Mapping[str, Literal["user", "bot"]] = {  # by the role of a turn
+    "user": "user",
+    "bot": "bot",
+    "assistant": "bot",
+}
+
 # Where an answer was lost, in the order of the stages: it stands in no document of the index; no
 # leg found it; it was not among the candidates that are reranked; it was among them, but not among
 # the first; it was, but all was refused, for a name or by the floor; others were kept, but not it.
@@ -43,8 +50,7 @@ class EvalCase:
     @property
     def answers(self) -> tuple[tuple[Gold, ...], ...]:
         """What has to be found, each with the places that are as good as one another."""
-        alternatives = (self.gold_any,) if self.gold_any else ()
-        return alternatives + tuple((gold,) for gold in self.gold_all)
+        return metrics.answers(self.gold_any, self.gold_all)
 
     @property
     def digest(self) -> str:
@@ -79,7 +85,7 @@ class CaseResult:
 
 
 def load_cases(path: Path) -> list[EvalCase]:
-    """The cases of a JSON lines file; raises ConfigError naming the line that is none."""
+    """The cases of a JSON lines file; raises ConfigError naming the line that is wrong."""
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
@@ -89,6 +95,8 @@ def load_cases(path: Path) -> list[EvalCase]:
         if line.strip():
             try:
                 case = parse_case(json.loads(line))
+            except ConfigError as error:
+                raise ConfigError(f"{path} line {number}: {error}") from error
             except (ValueError, KeyError, TypeError, AttributeError) as error:
                 raise ConfigError(
                     f"{path} line {number} is not a case: each line is a JSON object with id, "
@@ -108,22 +116,42 @@ def name_cases(path: Path) -> str:
 
 
 def parse_case(row: Mapping[str, Any]) -> EvalCase:
-    """One case from its JSON object."""
-    history = tuple(
-        Turn(speaker="user" if turn["role"] == "user" else "bot", text=turn["text"])
-        for turn in row.get("history", [])
-    )
+    """One case from its JSON object; raises ConfigError saying what cannot be measured."""
+    if row["type"] == ALL:
+        raise ConfigError(f"{ALL} stands for the cases of every type: name the type otherwise.")
+    if not row["question"].strip():
+        raise ConfigError("the question is blank: write one, or leave the line out.")
     return EvalCase(
         case_id=str(row["id"]),
         type=str(row["type"]),
-        turns=(*history, Turn(speaker="user", text=str(row["question"]))),
+        turns=(
+            *map(_parse_turn, row.get("history", [])),
+            Turn(speaker="user", text=row["question"]),
+        ),
         gold_any=_parse_gold(row.get("gold_any", [])),
         gold_all=_parse_gold(row.get("gold_all", [])),
     )
 
 
+def _parse_turn(turn: Mapping[str, Any]) -> Turn:
+    if turn["role"] not in SPEAKERS:
+        raise ConfigError(f"a role in the history is one of {', '.join(SPEAKERS)}: write one.")
+    return Turn(speaker=SPEAKERS[turn["role"]], text=turn["text"])
+
+
 def _parse_gold(entries: Iterable[Mapping[str, Any]]) -> tuple[Gold, ...]:
-    return tuple(Gold(doc=entry["doc"], span=entry.get("span")) for entry in entries)
+    return tuple(map(_parse_gold_entry, entries))
+
+
+def _parse_gold_entry(entry: Mapping[str, Any]) -> Gold:
+    gold = Gold(doc=entry["doc"], span=entry.get("span"))
+    # It would be found in every section of the document.
+    if gold.span is not None and not metrics.words(gold.span):
+        raise ConfigError(
+            "a span holds no word: quote the answer, or leave the span out where any part of the "
+            "document answers."
+        )
+    return gold
 
 
 def build_result(
@@ -214,7 +242,7 @@ def means(results: Sequence[CaseResult]) -> dict[str, dict[str, float]]:
     values: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     counts: dict[str, int] = defaultdict(int)
     for result in results:
-        for group in ("all", result.case.type):
+        for group in (ALL, result.case.type):
             counts[group] += 1
             for name, value in result.values.items():
                 values[group][name].append(value)

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from retrieval.lexical import build_words
 from retrieval.records import Candidate
@@ -19,8 +19,9 @@ def apply(
 
     The floor decides about the question: below it the best one, and so all, are refused, and an
     empty tuple is a result like any other. Above, those far less relevant than the best are left
-    out, and near copies of what is kept or of a part of it. A question may need two pages: for each
-    section that is kept of a document, its others count tuning.same_document of what they did.
+    out, and near copies of what is kept or of a part of it; of two copies that which was verified
+    last is kept. A question may need two pages: for each section that is kept of a document, its
+    others count tuning.same_document of what they did.
     """
     best = candidates[0].relevance if candidates else None
     if best is None or best < floor:
@@ -39,10 +40,20 @@ def apply(
         )
         left.remove(chosen)
         text = _read(chosen)
-        if not any(_is_near_copy(text, each, asked) for each in texts):
+        copied = [at for at, each in enumerate(texts) if _is_near_copy(text, each, asked)]
+        if not copied:
             kept.append(chosen)
             texts.append(text)
+        elif _is_newer(chosen, kept[copied[0]]) and _is_near_copy(texts[copied[0]], text, asked):
+            # Of two that hardly differ, what differs is what has changed since.
+            kept[copied[0]] = replace(chosen, relevance=kept[copied[0]].relevance)
+            texts[copied[0]] = text
     return tuple(kept)
+
+
+def _is_newer(one: Candidate, other: Candidate) -> bool:
+    dates = one.section.verified_at, other.section.verified_at
+    return dates[0] is not None and dates[1] is not None and dates[0] > dates[1]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

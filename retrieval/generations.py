@@ -6,7 +6,7 @@ from typing import Literal
 import numpy as np
 from sqlalchemy import Connection, text
 
-from retrieval import chunking, lexical
+from retrieval import chunking, identifiers, lexical
 from retrieval.embedding import Embedder, Vectors
 from retrieval.errors import IndexMismatch
 from retrieval.tuning import Tuning
@@ -40,9 +40,9 @@ class Generation:
 
 
 def chunker_name(tuning: Tuning) -> str:
-    """The chunker, and the words it stores, with the sizes that decide what it yields."""
+    """The chunker, with the words and identifiers it stores, and the sizes that decide on them."""
     sizes = f"{tuning.section_tokens}/{tuning.chunk_tokens}/{tuning.token_dimension}"
-    return f"{chunking.VERSION}.{lexical.VERSION}/{sizes}"
+    return f"{chunking.VERSION}.{lexical.VERSION}.{identifiers.VERSION}/{sizes}"
 
 
 def load_active(connection: Connection, embedder: Embedder, tuning: Tuning) -> Generation | None:

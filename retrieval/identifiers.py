@@ -8,18 +8,25 @@ a question meet in at least one of them:
 - the last parts of a path, a dotted name or an address, so that `config.yaml` finds its folder,
   and the first part of a host or an address, where that names something by itself
 - with its sign, where that is what makes it a name: `-x`, `#general`, `.env`, `C++`
+- of a document's alone: its parts run together, and its number by itself, since people say
+  `PO20240099` and `error 1046`; a question's would not tell E-1046 from ERR_1046
 """
 
 import re
 import unicodedata
 from collections.abc import Iterator
+from itertools import islice
 from string import ascii_lowercase
+
+VERSION = "1"  # raise it with any change that yields other forms for the same text
 
 MAX_LENGTH = 200  # characters; longer runs are data, and nobody types them
 MAX_WORDS = 8  # neighbouring words of a question that may be one identifier typed with spaces
 LONG = 8  # characters from which an identifier with a slip in it is hardly another one
 LONG_WORD = 14  # the same for what may be a word: kubepodcrashloping
 MAX_SLIP = 60  # characters; longer ones are pasted, not typed
+MOST_RUNS = 300  # of a question, as well as words; a log that was pasted has thousands
+MOST_SLIPS = 20  # of a question; each brings some 1,000 forms
 
 # Neighbours that are all of these ask something and name nothing: "what is", for a page whatis.md.
 FILLING = frozenset(
@@ -47,12 +54,19 @@ _RECORD_FOLDER = re.compile(r"(?:^|/)(adr|adrs|rfc|rfcs|decisions?|[\w-]*decisio
 
 def extract(text: str) -> frozenset[str]:
     """All forms of all identifiers in a document's text; empty for plain prose."""
-    text = _plain(text)
-    runs = (run for run in _RUN.findall(text) if _is_identifier(run))
+    text = plain(text)
+    runs = [*filter(_is_identifier, _RUN.findall(text)), *_NUMBERED.findall(text)]
+    return extract_typed(text).union(form for run in runs for form in _loose_forms(run))
+
+
+def extract_typed(text: str) -> frozenset[str]:
+    """The forms that tell each identifier of a text from every other."""
+    text = plain(text)
+    runs = filter(_is_identifier, _RUN.findall(text))
     return frozenset(
         (
             *(form for run in runs for form in _forms(run)),
-            *_signed(text),
+            *find_signed(text),
             *map(squash, _NUMBERED.findall(text)),
         )
     )
@@ -81,18 +95,19 @@ def extract_from_question(question: str) -> frozenset[str]:
     Long words are taken too, and neighbouring words squashed into one, since people type
     kubepodcrashlooping and kube pod crash looping; what stands in no document matches nothing.
     """
-    question = _plain(question)
+    question = plain(question)
     # A short word in lower case is a word: `it` must not find the IT department.
     runs = [run for run in _RUN.findall(question) if _is_identifier(run) or len(run) > 5]
-    forms = {form for run in runs for form in _forms(run)}.union(_signed(question))
+    runs = runs[:MOST_RUNS]
+    forms = {form for run in runs for form in _forms(run)}.union(find_signed(question))
     forms.update(form for _, form in find_windows(question, least=2))
     return frozenset(form for form in forms if 1 < len(form) <= MAX_LENGTH)
 
 
 def find_windows(question: str, *, least: int) -> Iterator[tuple[str, str]]:
     """Neighbouring words as typed, and what they are squashed into one; the longest first."""
-    question = _plain(question)
-    words = list(_WORD.finditer(question))
+    question = plain(question)
+    words = list(islice(_WORD.finditer(question), MOST_RUNS))
     for size in range(MAX_WORDS, least - 1, -1):
         for start in range(len(words) - size + 1):
             window = words[start : start + size]
@@ -101,15 +116,21 @@ def find_windows(question: str, *, least: int) -> Iterator[tuple[str, str]]:
                 yield typed, squash(" ".join(word[0] for word in window))
 
 
+def find_signed(text: str) -> Iterator[str]:
+    """The names of a text that a sign makes one, folded."""
+    return (match[0].casefold() for match in _SIGNED.finditer(text) if len(match[0]) <= MAX_LENGTH)
+
+
 def extract_slips(question: str) -> dict[str, frozenset[str]]:
     """The long identifiers of a question, squashed, each with what one slip of the hand makes of
     it; for looking up where the identifier itself stands nowhere."""
-    squashed = {
+    squashed = dict.fromkeys(
         squash(run)
-        for run in _RUN.findall(_plain(question))
+        for run in _RUN.findall(plain(question))
         if len(run) >= (LONG if _is_identifier(run) else LONG_WORD)
-    }
-    return {form: find_near(form) for form in sorted(squashed) if LONG <= len(form) <= MAX_SLIP}
+    )
+    forms = [form for form in squashed if LONG <= len(form) <= MAX_SLIP][:MOST_SLIPS]
+    return {form: find_near(form) for form in forms}
 
 
 def find_near(form: str) -> frozenset[str]:
@@ -127,7 +148,7 @@ def find_near(form: str) -> frozenset[str]:
     return frozenset(near - {form})
 
 
-def _plain(text: str) -> str:
+def plain(text: str) -> str:
     """Text as a keyboard gives it, with amounts as plain numbers.
 
     Copied from a page or a chat, a name may hold zero-width characters, a hyphen that does not
@@ -165,8 +186,12 @@ def _forms(run: str) -> Iterator[str]:
     yield from _VERSION.findall(folded)  # of waybill-2.3.1.tar.gz
 
 
-def _signed(text: str) -> Iterator[str]:
-    return (match[0].casefold() for match in _SIGNED.finditer(text) if len(match[0]) <= MAX_LENGTH)
+def _loose_forms(run: str) -> Iterator[str]:
+    joined = re.sub(r"[\W_]+", "", run.casefold())
+    if len(joined) >= LONG or not joined.isdigit():
+        yield joined
+    if numbered := re.fullmatch(r"[^\W\d_]+[-_:# ]?(\d{3,})", run):
+        yield squash(numbered[1])
 
 
 def squash(text: str) -> str:

@@ -4,12 +4,14 @@ To any measure of meaning 2.3.1 and 2.3.2 are the same, and a page about quotas 
 ERR_QUOTA_77 than the line of a table that explains it.
 """
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Sequence, Set
 from dataclasses import replace
 
 from sqlalchemy import Connection
 
-from retrieval import names, search
+from retrieval import identifiers, names, search
+from retrieval.names import Name
 from retrieval.records import Candidate, Query
 
 # What more candidates hold tells none of them from the rest; chosen: on handbook dev, the sample
@@ -25,28 +27,59 @@ def put_first(
 ) -> list[Candidate]:
     """The candidates, best first, those ahead that hold the most identifiers of the question.
 
-    Their relevance is that of any one of these: that they answer by what was measured, that the
-    best of the others would, which is about something else, and, where the question hinges on
-    the identifiers, SURE. Where none has them, or more than MOST_HOLDERS have, nothing changes.
+    Where the question hinges on these, that a section holds them is worth SURE, and those of the
+    page that is named so come before those that mention it. Where none has them, or more than
+    MOST_HOLDERS have, nothing changes.
     """
-    asked = names.find_exact(query.question) or names.find_exact(query.text)
+    exact = names.find_exact(query.question) or names.find_exact(query.text)
+    possible = [
+        name
+        for name in names.find_possible(query.question)
+        if names.hinges(query.text, [*exact, name])
+    ]
+    telling = _find_holders(connection, exact, candidates) or _find_holders(
+        connection, possible, candidates
+    )
+    if not telling:
+        return list(candidates)
+    counts = Counter(id_ for holders in telling.values() for id_ in holders)
+    most = {id_ for id_, count in counts.items() if count == max(counts.values())}
+    if not names.hinges(query.text, [*telling]):
+        return _put_ahead(candidates, most)
+    forms = frozenset(form for name in telling for form in name.forms)
+    named = {each.section.section_id for each in candidates if _is_named(each, forms)}
+    return _put_ahead(_put_ahead(candidates, most, sure=SURE), most & named)
+
+
+def _find_holders(
+    connection: Connection, asked: Sequence[Name], candidates: Sequence[Candidate]
+) -> dict[Name, set[int]]:
+    """The section_ids of the candidates that hold each name, of those that tell some from others"""
     ids = [candidate.section.section_id for candidate in candidates]
     forms = frozenset(form for name in asked for form in name.forms)
     held = search.load_identifiers(connection, ids, forms) if forms else {}
-    holders = [{id_ for id_ in ids if held[id_] & name.forms} for name in asked]
-    telling = [
-        (name, each)
-        for name, each in zip(asked, holders, strict=True)
-        if 0 < len(each) <= MOST_HOLDERS
-    ]
-    counts = [sum(id_ in each for _, each in telling) for id_ in ids]
-    if not telling:
-        return list(candidates)
-    first = [each for each, count in zip(candidates, counts, strict=True) if count == max(counts)]
-    rest = [each for each, count in zip(candidates, counts, strict=True) if count < max(counts)]
-    against = 1 - max((each.relevance or 0 for each in rest), default=0)
-    if names.hinges(query.text, [name for name, _ in telling]):
-        against *= 1 - SURE
+    holders = {name: {id_ for id_ in held if held[id_] & name.forms} for name in asked}
+    return {name: each for name, each in holders.items() if 0 < len(each) <= MOST_HOLDERS}
+
+
+def _is_named(candidate: Candidate, forms: Set[str]) -> bool:
+    section = candidate.section
+    return not forms.isdisjoint(
+        identifiers.extract_from_path(section.path) | identifiers.extract(section.title)
+    )
+
+
+def _put_ahead(
+    candidates: Sequence[Candidate], wanted: Set[int], sure: float = 0.0
+) -> list[Candidate]:
+    """The candidates with those of the wanted section_ids first, none of them less relevant.
+
+    Their relevance is that of any one of these: that they answer by what was measured, that the
+    best of the others would, which is about something else, and what is sure besides.
+    """
+    first = [each for each in candidates if each.section.section_id in wanted]
+    rest = [each for each in candidates if each.section.section_id not in wanted]
+    against = (1 - sure) * (1 - max((each.relevance or 0 for each in rest), default=0))
     return [
         *(replace(each, relevance=1 - (1 - (each.relevance or 0)) * against) for each in first),
         *rest,

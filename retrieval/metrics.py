@@ -31,17 +31,36 @@ class Result:
     text: str
 
 
+def words(text: str) -> list[str]:
+    """What of a text is compared."""
+    return re.findall(r"\w+", text.lower().replace("_", " "))
+
+
 def hits(result: Result, gold: Gold) -> bool:
     """Whether the result comes from the gold document and holds its span."""
     if result.doc != gold.doc:
         return False
     if not gold.span:
         return True
-    text, span = _words(result.text), _words(gold.span)
+    text, span = words(result.text), words(gold.span)
     if f" {' '.join(span)} " in f" {' '.join(text)} ":
         return True
     run = SequenceMatcher(None, text, span, autojunk=False).find_longest_match().size
     return run >= SPAN_HELD * len(span)
+
+
+def answers(gold_any: Sequence[Gold], gold_all: Sequence[Gold]) -> tuple[tuple[Gold, ...], ...]:
+    """What has to be found, each with the places that are as good as one another."""
+    alternatives = (tuple(gold_any),) if gold_any else ()
+    return alternatives + tuple((gold,) for gold in gold_all)
+
+
+def find_firsts(results: Sequence[Result], wanted: Sequence[Sequence[Gold]]) -> list[int | None]:
+    """The index of the first result that hits each answer; None where none does."""
+    return [
+        next((i for i, r in enumerate(results) if any(hits(r, gold) for gold in answer)), None)
+        for answer in wanted
+    ]
 
 
 def recall(results: Sequence[Result], gold_any: Sequence[Gold], gold_all: Sequence[Gold]) -> float:
@@ -56,13 +75,21 @@ def reciprocal_rank(relevant: Sequence[bool]) -> float:
     return next((1 / rank for rank, hit in enumerate(relevant, 1) if hit), 0.0)
 
 
-def ndcg(relevant: Sequence[bool], gold_count: int) -> float:
-    """Normalised discounted cumulative gain with gains of 0 and 1.
+def ndcg(firsts: Sequence[int | None], k: int) -> float:
+    """Normalised discounted cumulative gain over k results, by the index that each answer is at.
 
-    The ideal has gold_count hits first. Source: Järvelin and Kekäläinen, TOIS 2002.
+    A result gains 1 if it is the first with some answer, so what says the same again gains nothing.
+    The ideal has these results first, and behind them one for each answer that is missing.
+
+    Source: Järvelin and Kekäläinen, TOIS 2002.
     """
-    gain = sum(1 / log2(rank + 1) for rank, hit in enumerate(relevant, 1) if hit)
-    return gain / sum(1 / log2(rank + 1) for rank in range(1, gold_count + 1))
+    found = {first for first in firsts if first is not None}
+    ideal = range(min(len(found) + firsts.count(None), k))
+    return sum(map(_discount, found)) / sum(map(_discount, ideal))
+
+
+def _discount(index: int) -> float:
+    return 1 / log2(index + 2)  # of the rank plus one
 
 
 def cut_to_tokens(results: Sequence[Result], tokens: int) -> Iterator[Result]:
@@ -105,13 +132,9 @@ def score(
             [Gold(doc=each.doc) for each in gold_all],
         ),
         "mrr@5": reciprocal_rank(relevant),
-        "nDCG@5": ndcg(relevant, max(len(gold_all) or 1, sum(relevant))),
+        "nDCG@5": ndcg(find_firsts(kept, answers(gold_any, gold_all)), 5),
         "answered": float(bool(kept)),
     }
     if kept:
         values["precision"] = sum(relevant) / len(kept)
     return values
-
-
-def _words(text: str) -> list[str]:
-    return re.findall(r"\w+", text.lower().replace("_", " "))

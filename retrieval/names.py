@@ -7,6 +7,7 @@ answered by no page that lacks the name, "my disk on walrus-77 is full, what now
 import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 from retrieval import identifiers
 from retrieval.embedding import EmbeddedQuery
@@ -24,6 +25,7 @@ LEAST_WORDS = 3
 MAX_WORDS = 2
 MAX_WORDS_FOR_CONTACT = 1  # people put in addresses of their own: "reset the password of jo@x.com"
 MAX_WORDS_OF_OWN = 0  # "how do I restart X", "my X": what to do is asked, and X is the asker's
+MAX_WORDS_BESIDE_SPELT = 0  # "duties of the data protection officer" may mean just these words
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,8 +38,10 @@ class Name:
     # unknown: what is made of known words may be ordinary language.
     words: tuple[str, ...] = ()
     series: str = ""  # what its number counts, as in RFC 842; one of many, or no name at all
+    twins: str = ""  # pattern of the forms of its like; without any it may be known by less: 3.12
     is_contact: bool = False  # an e-mail address, a handle or a channel
     is_certain: bool = True  # a name by its shape alone, whatever stands beside it
+    is_spelt: bool = False  # typed as words
 
 
 # What people call by a name of its own.
@@ -86,6 +90,7 @@ _COMPANY = re.compile(r"\b(?:did|have|had) (?:we|i)\b|\bdo we (?:have|know|own|r
 _VAGUE = frozenset("anything bar baz blah dummy foo something thing whatever".split())
 
 _TOKEN = re.compile(r"\S+")
+_BETWEEN = re.compile(r"[,;/]")  # two codes: E-1046,E-1047
 _AROUND = "\"'`“”‘’«»()[]<>,;:?!…*|="
 # Words, and numbers that point at something: a date, a version, three digits and more.
 _WORDS = re.compile(r"[^\W\d_]{2,}(?:'[a-z]+)?|\d{4}-\d\d-\d\d|\d(?:\.?\d){2,}\w*")
@@ -102,9 +107,11 @@ _UNMISTAKABLE = re.compile(
     rf"|_?{_PART}(?:_{_PART})+"  # WAYBILL_DB_POOL_SIZE
     r"|(?-i:[A-Z]{2,}(?:-[A-Z]{2,})+|X(?:-[A-Z][a-z]+)+)"  # ERR-QUOTA-BURST, X-Request-Id
     r"|(?-i:[A-Z]?[a-z\d]+(?:[A-Z]+[a-z\d]+){2,}[A-Z]*)"  # KubePodCrashLooping
-    r"|[a-z]{18,}",  # kubepodcrashlooping: hardly a word is as long
+    r"|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
+    r"|(?=(?:[a-z]*\d){3})(?=(?:\d*[a-z]){2})[a-z\d]{8,}",  # 5CD1234XYA, 001a2b3c4d5e
     re.IGNORECASE,
 )
+_LONG = re.compile(r"[a-z]{18,}", re.IGNORECASE)  # kubepodcrashlooping: hardly a word is as long
 # Letters and at least three digits: ZZQ-40417, E1046, PROC-4471-B; 8841-B, TC57-99812.
 _CODE = re.compile(
     r"(?:[a-z]{2,10}[-.:/#]?|[a-z](?:-|(?=\d{4})))\d{3,}[a-z]{0,2}(?:[-.][a-z\d]+)*"
@@ -117,7 +124,8 @@ _TIME = re.compile(
     re.IGNORECASE,
 )
 _NUMBERED = re.compile(r"([a-z]{2,4})-?(\d{1,2})", re.IGNORECASE)  # PAY-17, ADR32
-_SERIES = re.compile(r"[a-z]{2,12}", re.IGNORECASE)  # before a number that stands apart: RFC 842
+# Before a number that stands apart: RFC 842, E 1046
+_SERIES = re.compile(r"[a-z]{2,12}|(?-i:[A-Z])", re.IGNORECASE)
 _NUMBER = re.compile(r"#?\d{1,6}")
 _CONTACT = re.compile(
     r"[\w.+-]+@[\w-]+(?:\.[\w-]+)+|@[a-z][\w.-]{2,}|#[a-z][\w-]{2,}", re.IGNORECASE
@@ -129,9 +137,26 @@ _HOST = re.compile(  # or another dotted name
     r"(?=.*[\d_-])(?=.*[a-z])[\w-]+(?:\.[a-z][\w-]+)+|[a-z][\w-]+(?:\.[a-z][\w-]*){2,}",
     re.IGNORECASE,
 )
-_VERSION = re.compile(r"(?<![\w.])v?(\d+(?:\.\d+){2,3})(?![\w-]|\.\w)")
+_VERSION = re.compile(r"v?((\d+(?:\.\d+){1,2})\.\d+)", re.IGNORECASE)  # or an address
+# What holds two digits or a capital inside is typed so for a reason: spool01, zeppelin-41,
+# maxConnections. 40cm is a measure; GitHub and OAuth2 are words.
+_SHAPED = re.compile(
+    rf"(?!\d+[a-z]*$)(?=.*[a-z])(?=.*\d.*\d){_PART}(?:[-_.:/#]{_PART})*"
+    r"|(?-i:[a-z]{2,}(?:[A-Z][a-z]{2,})+)",
+    re.IGNORECASE,
+)
 _JOINED = re.compile(rf"{_PART}(?:-{_PART})+|[A-Z]?[a-z]{{2,}}(?:[A-Z][a-z]{{2,}})+")
 _LETTERED = re.compile(r"(?<![\w.-])\d{4,}[A-Za-z](?![\w-])")
+# Where a question may go on with another, and what begins one.
+_CLAUSES = re.compile(r"[.?!;]+\s+|\b(?:and|also|but|plus)\b[\s,]*", re.IGNORECASE)
+_ASKS = re.compile(
+    r"(?:(?:then|so)\s+)?(?:who|whom|whose|what|when|where|which|why|how|is|are|was|were|do|does|"
+    r"did|can|could|may|must|should|will|would|has|have)\b",
+    re.IGNORECASE,
+)
+_POINTS = re.compile(
+    r"\b(?:it|its|they|them|their|this|that|these|those|he|she|him|her|his|one)\b", re.IGNORECASE
+)
 _RUNS = re.compile(r"[^\W_]+")
 _LETTERS = re.compile(r"[^\W\d_]+")
 _HUMP = re.compile(r"[A-Z]?[a-z]+|[A-Z]+")
@@ -143,31 +168,55 @@ def find(question: str, *, rare: Collection[str]) -> tuple[Name, ...]:
     rare holds its words, in lower case, that are no common ones.
     """
     found: dict[str, Name] = {}
-    for name in _find(question[:MAX_QUESTION], rare):
+    for name in _find(identifiers.plain(question[:MAX_QUESTION]), rare):
         found.setdefault(name.text, name)
     return tuple(found.values())
 
 
 def find_exact(question: str) -> tuple[Name, ...]:
-    """What in a question is an identifier by its shape alone, or is one if a document has it.
-
-    Besides names these are versions, numbers with a letter, and LEAST_WORDS neighbouring words
-    and more, the longest first: kube pod crash looping.
-    """
-    question = question[:MAX_QUESTION]
+    """What in a question is an identifier by its shape alone, or is one if a document has it."""
+    question = identifiers.plain(question[:MAX_QUESTION])
     certain = (name for name in find(question, rare=()) if name.is_certain)
-    versions = (
-        Name(text=match[0], forms=frozenset({match[1]})) for match in _VERSION.finditer(question)
-    )
     lettered = (
         Name(text=text, forms=frozenset({text.casefold()})) for text in _LETTERED.findall(question)
     )
+    shaped = (
+        _build(token)
+        for token in _tokens(question)
+        if _SHAPED.fullmatch(token) and len(token) <= MAX_LENGTH and not _TIME.fullmatch(token)
+    )
+    signed = (
+        Name(text=text, forms=frozenset({text.casefold()}))
+        for text in identifiers.find_signed(question)
+    )
+    return _each_once((*certain, *lettered, *shaped, *signed))
+
+
+def find_possible(question: str) -> tuple[Name, ...]:
+    """What in a question may be an identifier, if the question hinges on it.
+
+    That is a number, a word in capitals, a word with a number after it, and LEAST_WORDS
+    neighbouring words and more, the longest first: kube pod crash looping.
+    """
+    question = identifiers.plain(question[:MAX_QUESTION])
+    tokens = _tokens(question)
+    is_cased = not question.isupper() or len(tokens) == 1
+    bare = (
+        Name(text=token, forms=identifiers.extract_typed(token))
+        for token in tokens
+        if token.isdigit() or (is_cased and token.isalpha() and token.isupper() and token[1:])
+    )
+    counted = (
+        _numbered(f"{token} {after}", token)
+        for token, after in pairwise(tokens)
+        if _NUMBER.fullmatch(after) and _SERIES.fullmatch(token)
+    )
     spelt = (
-        Name(text=text, forms=frozenset({form}))
+        Name(text=text, forms=frozenset({form}), is_spelt=True)
         for text, form in identifiers.find_windows(question, least=LEAST_WORDS)
         if identifiers.FILLING.isdisjoint(_RUNS.findall(text.casefold()))
     )
-    return (*certain, *versions, *lettered, *spelt)
+    return _each_once((*counted, *bare, *spelt))
 
 
 def hinges(text: str, names: Sequence[Name]) -> bool:
@@ -176,17 +225,36 @@ def hinges(text: str, names: Sequence[Name]) -> bool:
     text is the question worded to stand on its own: after "how do I silence an alert", "and on
     walrus-77?" asks about more than its name.
     """
+    text = identifiers.plain(text)
     rest = text
     for name in names:
         rest = rest.replace(name.text, " ")
     rest = rest.casefold().replace("’", "'")
     limit = MAX_WORDS_FOR_CONTACT if all(name.is_contact for name in names) else MAX_WORDS
+    if all(name.is_spelt for name in names):
+        limit = MAX_WORDS_BESIDE_SPELT
     if _OWN.search(_COMPANY.sub(" ", rest)):
         limit = MAX_WORDS_OF_OWN
     words = {word for word in _WORDS.findall(rest) if not _is_light(word)}
-    # 2.3.1 is of something, which the question asks about as well.
-    count = sum(2 if word.count(".") > 1 else 1 for word in words)
-    return bool(names) and count <= limit
+    return bool(names) and len(words) <= limit and not _asks_besides(text, names)
+
+
+def _asks_besides(text: str, names: Sequence[Name]) -> bool:
+    """Whether a part of the text asks about something else than a name: "… and who owns that?"
+    does not, "… and who is the privacy officer?" does."""
+    for clause in _CLAUSES.split(text):
+        own = clause
+        for name in (*names, *find(clause, rare=())):
+            own = own.replace(name.text, " ")
+        is_apart = own == clause and _ASKS.match(own) and not _POINTS.search(own)
+        if is_apart and any(not _is_light(word) for word in _LETTERS.findall(own.casefold())):
+            return True
+    return False
+
+
+def _each_once(names: Iterable[Name]) -> tuple[Name, ...]:
+    """The names, of those with the same forms the first."""
+    return tuple({name.forms: name for name in reversed(tuple(names))}.values())[::-1]
 
 
 def find_rare(query: EmbeddedQuery) -> frozenset[str]:
@@ -205,22 +273,31 @@ def _is_light(word: str) -> bool:
 
 
 def _find(question: str, rare: Collection[str]) -> Iterator[Name]:
-    tokens = ["", *(_strip(match[0]) for match in _TOKEN.finditer(question)), ""]
+    tokens = ["", *_tokens(question), ""]
     for before, token, after in zip(tokens, tokens[1:], tokens[2:], strict=False):
         parts = _HUMP.findall(token.casefold())
-        if len(token) > MAX_LENGTH or not parts or _VAGUE.intersection(parts):
+        if len(token) > MAX_LENGTH or _VAGUE.intersection(parts) or _TIME.fullmatch(token):
             continue
-        if _TIME.fullmatch(token):
+        if not parts and not _VERSION.fullmatch(token):
             continue
         if name := _name(token):
             yield name
         elif _NUMBER.fullmatch(after) and _SERIES.fullmatch(token) and token not in _LIGHT:
+            # "table 842" is said of many; E 1046 and RFC 842 are names
             is_certain = token.isupper() or len(after) > 2
             yield replace(_numbered(f"{token} {after}", token), is_certain=is_certain)
         elif _is_named(before, token, after, rare):
             words = _words(token)
             own = [word for word in words if word not in _KINDS]
             yield replace(_build(token, words=own or words), is_certain=False)
+
+
+def _tokens(question: str) -> list[str]:
+    tokens = []
+    for run in _TOKEN.findall(question):
+        parts = [_strip(part) for part in _BETWEEN.split(_strip(run))]
+        tokens += parts if all(map(_CODE.fullmatch, parts)) else [_strip(run)]
+    return tokens
 
 
 def _strip(token: str) -> str:
@@ -232,6 +309,12 @@ def _name(token: str) -> Name | None:
     """The name that a token is by its shape alone."""
     if _CONTACT.fullmatch(token) and not _SLACK_ID.fullmatch(token):
         return _build(token, words=_words(token), is_contact=True)
+    if version := _VERSION.fullmatch(token):
+        return Name(
+            text=token, forms=frozenset({version[1]}), twins=rf"{re.escape(version[2])}\.\d+"
+        )
+    if _LONG.fullmatch(token):
+        return _build(token, words=(token.casefold(),))
     if _FILE.fullmatch(token) or _HOST.fullmatch(token):
         return _build(token, words=_words(token))
     if _UNMISTAKABLE.fullmatch(token) or _CODE.fullmatch(token):
@@ -243,7 +326,6 @@ def _name(token: str) -> Name | None:
 
 def _is_named(before: str, token: str, after: str, rare: Collection[str]) -> bool:
     """Whether a token that may be ordinary language is a name by what stands in or beside it."""
-    words = _words(token)
     is_beside = before.casefold() in _KINDS or after.casefold().removesuffix("s") in _KINDS
     if _JOINED.fullmatch(token):
         return (
@@ -251,7 +333,6 @@ def _is_named(before: str, token: str, after: str, rare: Collection[str]) -> boo
             or is_beside
             or not _KINDS.isdisjoint(_HUMP.findall(token.casefold()))
             or any(character.isdigit() for character in token)
-            or (len(words) > 2 and _LIGHT.isdisjoint(words))
         )
     is_proper = bool(before) and token.istitle() and token.isalpha() and len(token) > 4
     return is_proper and is_beside and token.casefold() in rare
@@ -261,10 +342,10 @@ def _build(token: str, *, words: Iterable[str] = (), is_contact: bool = False) -
     forms = {identifiers.squash(token)}
     if is_contact or (_HOST.fullmatch(token) and not _FILE.fullmatch(token)):
         # Its domain is known from many others.
-        forms |= identifiers.extract(re.split(r"(?<=.)[.@]", token)[0])
+        forms |= identifiers.extract_typed(re.split(r"(?<=.)[.@]", token)[0])
     else:
         # Its last part alone may be no name: v1 of orders.parcels.v1.
-        found = identifiers.extract(token)
+        found = identifiers.extract_typed(token)
         forms |= {form for form in found if len(form) > 3 or not form.isalnum()}
     return Name(text=token, forms=frozenset(forms), words=tuple(words), is_contact=is_contact)
 

@@ -21,7 +21,11 @@ SHARE = 0.05  # … or of the question that has its best place in the chunk, fro
 
 MIN_LINE = 20  # characters from which on a line tells which block it is from
 
-_NUMBERED = re.compile(r" {0,3}(\d+)[.)]")
+# How a step begins: `3.`, `**Step 3:**`, `c)`; not `3-day`, nor `Q.` and `A.`, which count nothing.
+_STEP = re.compile(
+    r"[ >*_-]*(?P<word>[^\W\d_]+ )?\(?(?:(?P<number>\d+) ?[.):–—*_-]+|(?P<letter>[a-z])[.)][*_]*)"
+    r"(?=\s|$)"
+)
 
 
 def trim(section: StoredSection, interactions: Sequence[Interaction]) -> StoredSection:
@@ -103,12 +107,14 @@ def _runs(text: str, pieces: Sequence[Piece]) -> list[range]:
 def _find_first(text: str, pieces: Sequence[Piece], index: int) -> int:
     """Where that begins which a piece goes on with: its lead-in, or the steps before a note."""
     piece = pieces[index]
-    if piece.kind == "list" and _number(text, piece) > 1:
+    word, number = _read_step(text, piece)
+    if number > 1:
         for earlier in range(index - 1, -1, -1):
             other = pieces[earlier]
             if other.heading_path != piece.heading_path:
                 break
-            if other.kind == "list" and _number(text, other):
+            # Substeps may stand between two steps, and are counted otherwise.
+            if _read_step(text, other)[0] == word:
                 return earlier
     if not index or piece.kind == "heading":
         return index
@@ -117,10 +123,15 @@ def _find_first(text: str, pieces: Sequence[Piece], index: int) -> int:
     return index - 1 if introduces else index
 
 
-def _number(text: str, piece: Piece) -> int:
-    """That of a list's first item; 0 where it has none."""
-    found = _NUMBERED.match(text, piece.start)
-    return int(found[1]) if found else 0
+def _read_step(text: str, piece: Piece) -> tuple[str | None, int]:
+    """How the steps are marked of which a piece begins one, and its number; None, 0: it is none."""
+    found = _STEP.match(text, piece.start, piece.end)
+    if not found:
+        return None, 0
+    word = (found["word"] or "").casefold()
+    if found["letter"]:
+        return f"{word}a", ord(found["letter"]) - ord("a") + 1
+    return f"{word}1", int(found["number"])
 
 
 def _join(text: str, pieces: Sequence[Piece], stays: Sequence[bool]) -> str:

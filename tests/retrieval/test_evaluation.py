@@ -86,6 +86,8 @@ def test_cases_are_a_line_each(tmp_path: Path) -> None:
         json.dumps({**ROW, "gold_any": ["a.md"]}),
         json.dumps({**ROW, "gold_any": [{"span": "x"}]}),
         json.dumps({**ROW, "history": "before"}),
+        json.dumps({**ROW, "question": None}),
+        json.dumps({**ROW, "gold_any": [{"doc": "a.md", "span": 64}]}),
         json.dumps({name: ROW[name] for name in ("id", "type")}),
     ],
 )
@@ -93,6 +95,30 @@ def test_a_line_that_is_no_case_is_named(tmp_path: Path, line: str) -> None:
     path = write(tmp_path, json.dumps(ROW), "", line)
     with pytest.raises(ConfigError, match=r"cases\.jsonl line 3 is not a case"):
         evaluation.load_cases(path)
+
+
+@pytest.mark.parametrize(
+    ("changed", "told"),
+    [
+        ({"type": "all"}, "all stands for the cases of every type"),
+        ({"question": ""}, "the question is blank"),
+        ({"question": " \n"}, "the question is blank"),
+        ({"gold_any": [{"doc": "a.md", "span": ""}]}, "a span holds no word"),
+        ({"gold_all": [{"doc": "a.md", "span": " "}]}, "a span holds no word"),
+        ({"gold_any": [{"doc": "a.md", "span": "| — |"}]}, "a span holds no word"),
+        (
+            {"history": [{"role": "system", "text": "x"}]},
+            "a role in the history is one of user, bot, assistant",
+        ),
+    ],
+)
+def test_a_case_that_cannot_be_measured_is_refused(
+    tmp_path: Path, changed: dict[str, Any], told: str
+) -> None:
+    path = write(tmp_path, json.dumps(ROW), json.dumps({**ROW, "id": "c2", **changed}))
+    with pytest.raises(ConfigError, match=rf"cases\.jsonl line 2: {told}") as refusal:
+        evaluation.load_cases(path)
+    assert ROW["question"] not in str(refusal.value)
 
 
 def test_a_file_without_cases_or_without_text_is_told(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from datetime import date
 from typing import Any
 
 import pytest
@@ -167,3 +168,30 @@ def test_short_texts_are_compared_as_they_are(one: str, other: str) -> None:
     both = (candidate(1, text=one, relevance=0.9), candidate(2, text=other, relevance=0.8))
     assert apply(both) == both
     assert apply([both[0], replace(both[0])]) == both[:1]
+
+
+def dated(number: int, day: str | None, sum_: str, relevance: float) -> Candidate:
+    """A page of one text but for a sum, verified on a day."""
+    words = " ".join(f"word{each}" for each in range(60))
+    built = candidate(number, text=f"{words} limit {sum_} euro {words}", relevance=relevance)
+    verified_at = date.fromisoformat(day) if day else None
+    return replace(built, section=replace(built.section, verified_at=verified_at))
+
+
+def test_of_two_copies_the_last_verified_is_kept() -> None:
+    old = dated(1, "2024-02-10", "forty", 0.9)
+    new = dated(2, "2026-02-10", "fifty", 0.8)
+    for candidates in ([old, new], [replace(new, relevance=0.9), replace(old, relevance=0.8)]):
+        (kept,) = apply(candidates)
+        assert kept.section == new.section
+        assert kept.relevance == 0.9  # what either is worth
+    undated = dated(3, None, "sixty", 0.8)
+    assert [each.section for each in apply([old, undated])] == [old.section]
+
+
+def test_a_newer_part_of_a_page_does_not_take_its_place() -> None:
+    old = dated(1, "2024-02-10", "forty", 0.9)
+    more = " ".join(f"more{each}" for each in range(60))
+    whole = replace(old, section=replace(old.section, text=f"{old.section.text} {more}"))
+    part = dated(2, "2026-02-10", "forty", 0.8)
+    assert apply([whole, part]) == (whole,)

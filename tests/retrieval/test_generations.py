@@ -36,7 +36,7 @@ def create(database: Database, model: Embedder) -> Generation:
 def test_a_generation_comes_back_as_it_was_made(database: Database) -> None:
     made = create(database, embedder())
     assert (made.state, made.embedder, made.dimension, made.chunk_count) == ("building", "m", 3, 0)
-    assert made.chunker == chunker_name(DEFAULT) == "1.1/900/180/128"
+    assert made.chunker == chunker_name(DEFAULT) == "1.1.1/900/180/128"
     assert made.projection.tolist() == PROJECTION.tolist()
     assert made.probe.tolist() == [1, 0, 0]
     with database.transaction() as connection:

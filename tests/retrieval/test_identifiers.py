@@ -71,6 +71,12 @@ def finds_path(path: str, question: str) -> bool:
         ("written in C++", "c++ style"),
         ("waybill-2.3.1.tar.gz", "what is in 2.3.1"),
         ("10.20.30.40/16", "10.20.30.40"),
+        ("PO-2024-0099", "PO20240099"),
+        ("tenant 7f1c2d3e-4b5a-6978-8899-aabbccddeeff", "7f1c2d3e4b5a69788899aabbccddeeff"),
+        ("00:1a:2b:3c:4d:5e", "001a2b3c4d5e"),
+        ("`E-1046`", "error 1046"),
+        ("As RFC 842 says", "842?"),
+        ("ISO-27001", "do we have 27001"),
         (
             "MachineConfigControllerPausedPoolKubeletCA",
             "machine config controller paused pool kubelet ca",
@@ -101,6 +107,8 @@ def test_an_identifier_is_met_however_it_is_typed(text: str, question: str) -> N
         ("run with -x", "run with -y"),
         ("the options are general", "#general"),
         ("10.20.30.40", "20.30.40"),
+        ("ERR_1046", "E-1046"),
+        ("pages 1-23", "pages 12-3"),
         ("see whatis.example/what-is", "what is it"),
     ],
 )
@@ -177,3 +185,9 @@ def test_neighbouring_words_come_the_longest_first_as_typed() -> None:
         ("Label print, queue", "labelprintqueue"),
     ]
     assert list(find_windows("what is it", least=2)) == []
+
+
+def test_of_what_is_pasted_so_much_is_looked_up() -> None:
+    log = " ".join(f"worker_{number}_of_the_pool[{number:05}]" for number in range(5_000))
+    assert len(extract_slips(log)) == 20
+    assert len(extract_from_question(log)) < 5_000

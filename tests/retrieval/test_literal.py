@@ -63,6 +63,13 @@ PAGES = {
     "pool.md": "# Pool\n\n```xml\nset <maxConnections>50</maxConnections>\n```\n",
     "firmware.md": "# Firmware\n\nThe controller halts with 0xBADF00D7 when it is too warm.\n",
     "parts.md": "# Parts\n\nSKU 8841-B is the belt of the sorter, SKU 8841-C its spare.\n",
+    "RB-07.md": "# RB-07: failover of the primary\n\nMove the service to its standby.\n",
+    "readonly.md": "# Messages of the database\n\n| code | see |\n|---|---|\n"
+    "| `ERR_READONLY` | RB-07, on moving the service to its standby |\n",
+    "annual-leave-policy.md": "# Annual leave policy\n\nLeave is asked for in the portal.\n",
+    "welcome.md": "# Welcome\n\nRead annual-leave-policy.md in your first week.\n",
+    "leave-faq.md": "# Questions about leave\n\n## How many days can I carry over?\n\n"
+    "Five days of annual leave can be carried over to the next year, until the end of March.\n",
     **{
         f"adr/00{n}-x.md": f"# Decision {n}\n\nWhat was decided: we use tool number {n}.\n"
         for n in range(14, 22)
@@ -118,6 +125,9 @@ def pages(server: Server, template: str, embedder: Embedder) -> Iterator[Retriev
         ("what is 8841b", "parts.md"),
         ("what was decided in ADR 17", "adr/0017-x.md"),
         ("adr-0021 tool", "adr/0021-x.md"),
+        ("decision 19", "adr/0019-x.md"),
+        ("rb7", "RB-07.md"),
+        ("How many days can I carry over under the annual leave policy?", "leave-faq.md"),
     ],
 )
 def test_the_page_that_holds_the_identifier_is_kept_first(

@@ -61,11 +61,31 @@ def test_the_reciprocal_rank_is_of_the_first_hit() -> None:
 
 
 def test_ndcg_discounts_by_rank() -> None:
-    # Hits at 2 and 3 of two: (1/log2(3) + 1/log2(4)) / (1/log2(2) + 1/log2(3))
+    # Two answers at ranks 2 and 3: (1/log2(3) + 1/log2(4)) / (1/log2(2) + 1/log2(3))
     expected = (1 / log2(3) + 1 / 2) / (1 + 1 / log2(3))
-    assert ndcg([False, True, True], 2) == pytest.approx(expected)
-    assert ndcg([True, True, False], 2) == 1
-    assert ndcg([False, False], 1) == 0
+    assert ndcg([2, 1], 5) == pytest.approx(expected)
+    assert ndcg([0, 1], 5) == 1
+    assert ndcg([None], 5) == 0
+
+
+def test_ndcg_is_less_than_one_while_an_answer_is_missing() -> None:
+    assert ndcg([0, None], 5) == pytest.approx(1 / (1 + 1 / log2(3)))
+
+
+def test_ndcg_is_one_when_one_result_has_all_answers() -> None:
+    assert ndcg([0, 0], 5) == 1
+
+
+def test_the_ideal_of_ndcg_has_no_more_results_than_are_read() -> None:
+    assert ndcg([0, 1, None], 2) == 1
+
+
+def test_what_says_the_same_again_gains_nothing() -> None:
+    values = score([A, A], [A, A], [], [GOLD_A, GOLD_C])
+    assert values["nDCG@5"] == pytest.approx(1 / (1 + 1 / log2(3)))
+    assert (values["recall@5"], values["precision"]) == (1 / 2, 1)
+    # One of gold_any is all of the answer.
+    assert score([B, A, A], [B, A, A], [GOLD_A, GOLD_C], [])["nDCG@5"] == pytest.approx(1 / log2(3))
 
 
 def test_a_reader_of_so_many_tokens_gets_so_far() -> None:

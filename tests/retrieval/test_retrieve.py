@@ -25,7 +25,7 @@ def test_every_stage_tells_its_time_and_settings(retriever: Retriever) -> None:
     assert list(found.stage_ms) == [*stages, "rerank", "names", "keep"]
     assert all(ms >= 0 for ms in found.stage_ms.values())
     assert found.settings["embedder"] == "all-MiniLM-L6-v2"
-    assert found.settings["chunker"] == "1.1/900/180/128"
+    assert found.settings["chunker"] == "1.1.1/900/180/128"
     assert found.settings["rrf_k"] == 60
     model = relevance.load_packaged(retriever.basis)
     assert model is not None
@@ -76,7 +76,7 @@ def test_an_index_without_documents_finds_nothing(database: Database, embedder: 
 
 def test_another_chunker_is_told_not_searched(retriever: Retriever) -> None:
     other = replace(retriever, tuning=replace(DEFAULT, section_tokens=500))
-    with pytest.raises(IndexMismatch, match=r"1.1/900/180/128 is now 1.1/500/180/128\. Run"):
+    with pytest.raises(IndexMismatch, match=r"1.1.1/900/180/128 is now 1.1.1/500/180/128\. Run"):
         other.retrieve(QUESTION)
 
 

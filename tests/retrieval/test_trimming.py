@@ -161,6 +161,48 @@ def test_steps_that_something_interrupts_stay_together(between: str, sought: str
     assert trim_to(text, sought) == text.replace(f"## After\n\n1. {C}", GAP)
 
 
+@pytest.mark.parametrize(
+    "marks",
+    [
+        [f"**Step {number}.**" for number in range(1, 6)],
+        [f"Step {number}:" for number in range(1, 6)],
+        [f"**Schritt {number}** –" for number in range(1, 6)],
+        [f"**{number}.**" for number in range(1, 6)],
+        ["a)", "b)", "c)", "d)", "e)"],
+        ["(a)", "(b)", "(c)", "(d)", "(e)"],
+    ],
+)
+def test_steps_that_are_paragraphs_stay_together(marks: list[str]) -> None:
+    words = ["alder", "birch", "cedar", "ebony", "hazel"]
+    steps = "\n\n".join(f"{mark} {prose(word)}" for mark, word in zip(marks, words, strict=True))
+    text = f"## Before\n\n{marks[1]} {A}\n\n## Restart\n\n{steps}\n\n## After\n\n{marks[2]} {C}\n"
+    left = text.replace(f"## Before\n\n{marks[1]} {A}", GAP)
+    left = left.replace(f"## After\n\n{marks[2]} {C}", GAP)
+    assert trim_to(text, "cedar") == left
+
+
+def test_steps_with_substeps_between_them_stay_together() -> None:
+    steps = f"Step 1: {A}\n\na) This\n\nb) That\n\nStep 2: {B}\n"
+    text = f"{steps}\n## After\n\n{C}\n"
+    for sought in ("alpha", "beta_"):
+        assert trim_to(text, sought) == text.replace(f"## After\n\n{C}", GAP)
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ("3-day passes.", "5-day passes."),
+        ("3.5 GB.", "4.5 GB."),
+        ("Q. Why?", "Q. How?"),
+        ("Step 1.", "Step 1."),  # each begins steps of its own
+        ("Step one", "Step two"),
+    ],
+)
+def test_paragraphs_that_are_no_steps_are_told_apart(first: str, second: str) -> None:
+    text = f"{first} {A}\n\n{second} {B}\n"
+    assert trim_to(text, "alpha") == f"{first} {A}\n\n{GAP}\n"
+
+
 def test_headings_that_nothing_is_left_of_go() -> None:
     text = f"# Page\n\n## One\n\n### Deep\n\n{A}\n\n## Two\n\n### Deep\n\n{B}\n\n{C}\n"
     assert trim_to(text, "gamma") == f"# Page\n\n{GAP}\n\n## Two\n\n### Deep\n\n{GAP}\n\n{C}\n"

@@ -32,6 +32,8 @@ def wiki(server: Server, sample_template: str, embedder: Embedder) -> Iterator[R
         ("what does E-1077 mean", "E-1077"),
         ("e1077?", "e1077"),
         ("what does err 9999 mean", "err 9999"),
+        ("what changed in waybill 2.3.9", "2.3.9"),
+        ("serial 5CD1234XYA", "5CD1234XYA"),
         ("default for SORTPLAN_CACHE_TTL?", "SORTPLAN_CACHE_TTL"),
         ("waffle_max_retries default", "waffle_max_retries"),
         ("KubeBananaOverheating is firing, what do I do", "KubeBananaOverheating"),
@@ -107,6 +109,13 @@ def test_all_that_stand_nowhere_are_told(wiki: Retriever) -> None:
         # One of two is known.
         "is ERR_2041 the same as ERR_9999",
         "does ERR_9999 come from WAYBILL_DB_POOL_SIZE",
+        "what changed in waybill 2.3.2",
+        "the driver-delivered-too-far code",
+        # Another question is asked as well.
+        "What is E-9999? Also, who is the privacy officer?",
+        "what is E-9999 and what is the hotel ceiling?",
+        # No page tells one 3.12 from another.
+        "is python 3.12.1 supported",
         # The rest stands by itself.
         "box PKG-9932187 has been stuck at the border office for three days, who lets it through?",
         "handheld TC57-99812 wont enroll, always dies at 60 smth percent",
@@ -171,3 +180,29 @@ def test_an_index_without_documents_knows_no_name_and_tells_none(
     database: Database, embedder: Embedder
 ) -> None:
     assert build_retriever(database, embedder).retrieve(ask("ERR_9999")).unknown == ()
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "what is telecommunications",
+        "who does internationalization",
+        "Was sind Reisekostenabrechnungen",
+        "covers lost-parcel-compensation this?",
+    ],
+)
+def test_long_words_of_a_language_are_known_by_their_stems(
+    database: Database, embedder: Embedder, question: str
+) -> None:
+    ingest(
+        database,
+        embedder,
+        page("phones.md", "# Phones\n\nTelecommunication is the task of the office team.\n"),
+        page("i18n.md", "# Texts\n\nInternationalisation is done by the web team.\n"),
+        page(
+            "reise.md",
+            "# Reisekostenabrechnung\n\nDie Abrechnung der Reisekosten wird von der Buchhaltung"
+            " geprüft und am Ende des Monats mit dem Gehalt ausgezahlt.\n",
+        ),
+    )
+    assert build_retriever(database, embedder).retrieve(ask(question)).unknown == ()
