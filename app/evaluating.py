@@ -175,8 +175,8 @@ def calibrate(
     """A relevance model fitted on the cases, over the index as it is; needs none before."""
     samples = []
     for done, case in enumerate(cases, 1):
-        candidates, measured = retriever.measure(build_query(retriever.database, case.turns))
-        samples.append(calibration.build_sample(case, candidates, measured))
+        measured = retriever.measure(build_query(retriever.database, case.turns))
+        samples.append(calibration.build_sample(case, measured))
         progress(done, len(cases))
     basis = retriever.basis
     return calibration.calibrate(

@@ -98,11 +98,8 @@ def search_all_legs(retriever: Retriever) -> Stage:
 
 
 def narrow(retriever: Retriever) -> Stage:
-    """All legs, fused once more with the ranks of late interaction.
-
-    Its time has that of measuring the features which the reranker ranks by.
-    """
-    return lambda query: _take_first(retriever.measure(query)[0], retriever)
+    """All legs, fused once more with the ranks of late interaction."""
+    return lambda query: _take_first(retriever.narrow(query), retriever)
 
 
 def rerank(retriever: Retriever) -> Stage:

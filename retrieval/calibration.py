@@ -11,18 +11,19 @@ from scipy.optimize import minimize
 from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
 
-from retrieval import metrics, relevance
+from retrieval import metrics
 from retrieval.errors import ConfigError
 from retrieval.evaluation import EvalCase, read_result
-from retrieval.records import Candidate
 from retrieval.relevance import Basis, RelevanceModel
-from retrieval.rerank import Features
+from retrieval.rerank import Features, Measured
 
 FOLDS = 5
 MIN_CASES = 10  # chosen: with fewer, each moves the floor by itself
 REGULARISATION = 0.003  # of the ranking; 0.001 to 0.01 differ by less than a point
-COVERAGE = 0.99  # least share of the answerable cases that are answered; 0.98 refuses no more
+COVERAGE = 0.99  # least share of the answerable cases that are answered
 COVERAGES = (1.0, COVERAGE, 0.98, 0.95, 0.9, 0.8)  # that are told of
+
+EPSILON = 1e-9  # least probability whose logarithm is taken
 
 Weights = NDArray[np.float64]
 
@@ -32,13 +33,17 @@ class Sample:
     """One case with its candidates measured."""
 
     case: EvalCase
-    candidates: tuple[Candidate, ...]
-    features: Features  # (candidates, features of the reranker)
+    measured: Measured
     relevant: tuple[bool, ...]  # whether the candidate hits the case's gold
 
     @property
     def answerable(self) -> bool:
         return bool(self.case.gold_any or self.case.gold_all)
+
+    @property
+    def features(self) -> Features:
+        """Of the question's text, to fit on; shape (candidates, features of the reranker)."""
+        return self.measured.features[0]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,21 +90,20 @@ class Calibration:
 class _Verdict:
     """What a model makes of one case."""
 
-    logit: float  # log-odds that its best candidate is an answer
-    is_answer: bool  # whether it is
+    relevance: float  # of its best candidate; 0 where the question is refused by a name
+    is_answer: bool  # whether the candidate is one
     recall_at_5: float  # of the case
 
 
-def build_sample(case: EvalCase, candidates: Sequence[Candidate], features: Features) -> Sample:
-    """A case's candidates with their features and whether each answers it."""
+def build_sample(case: EvalCase, measured: Measured) -> Sample:
+    """A case with whether each of its candidates answers it."""
     gold = [*case.gold_any, *case.gold_all]
     return Sample(
         case=case,
-        candidates=tuple(candidates),
-        features=features,
+        measured=measured,
         relevant=tuple(
             any(metrics.hits(read_result(candidate), each) for each in gold)
-            for candidate in candidates
+            for candidate in measured.candidates
         ),
     )
 
@@ -114,8 +118,8 @@ def calibrate(
     """The model for these cases, named as sets by cases, and how it compares.
 
     Its floor lets at least COVERAGE of the answerable cases through, by the cross-validated
-    relevance. Raises ConfigError when the cases are too few to fit on, or a single feature is
-    higher for what does not answer.
+    relevance, and as few of the others as that allows. Raises ConfigError when the cases are too
+    few to fit on, or a single feature is higher for what does not answer.
     """
     found = sum(any(sample.relevant) and not all(sample.relevant) for sample in samples)
     if found < MIN_CASES:
@@ -159,7 +163,7 @@ def _fit(samples: Sequence[Sample], blank: RelevanceModel) -> RelevanceModel:
         raise _refuse(blank.basis)
     evidence, answers = [], []
     for sample in samples:
-        if sample.candidates:
+        if sample.relevant:
             scores = model.scores(sample.features)
             best = int(scores.argmax())
             evidence.append([scores[best], *sample.features[best, size:]])
@@ -239,20 +243,22 @@ def deal(samples: Sequence[Sample]) -> NDArray[np.intp]:
 
 
 def _ask(model: RelevanceModel, sample: Sample) -> _Verdict:
-    order = np.argsort(-model.scores(sample.features), kind="stable")
-    kept = [read_result(sample.candidates[index]) for index in order[:5]]
+    ranked = model.rank(sample.measured)
+    case, results = sample.case, [read_result(each) for each in ranked[:5]]
+    gold = [*case.gold_any, *case.gold_all]
+    best = ranked[0].relevance if ranked and not sample.measured.unknown else None
     return _Verdict(
-        logit=model.logit(sample.features),
-        is_answer=bool(len(order)) and sample.relevant[order[0]],
-        recall_at_5=metrics.recall(kept, sample.case.gold_any, sample.case.gold_all),
+        relevance=best or 0.0,
+        is_answer=any(metrics.hits(result, each) for result in results[:1] for each in gold),
+        recall_at_5=metrics.recall(results, case.gold_any, case.gold_all),
     )
 
 
 def _judge(
     samples: Sequence[Sample], model: RelevanceModel, verdicts: Sequence[_Verdict]
 ) -> Contender:
-    """What the model is worth by its verdicts, with the floor for COVERAGE."""
-    tops = np.array([relevance.to_probability(each.logit) for each in verdicts])
+    """What the model is worth by its verdicts, with the floor that they tell."""
+    tops = np.array([each.relevance for each in verdicts])
     is_answerable = [sample.answerable for sample in samples]
     answerable = tops[is_answerable]
     # Not interpolated: the case whose best candidate is at the floor is answered.
@@ -265,19 +271,25 @@ def _judge(
             unanswerable[sample.case.type].append(top)
     is_answer = np.array([each.is_answer for each in verdicts])
     recalls = np.array([each.recall_at_5 for each in verdicts])
+    coverage = [
+        Coverage(
+            floor=floor,
+            answered=float((answerable >= floor).mean()),
+            false_answers={
+                kind: sum(top >= floor for top in own) / len(own)
+                for kind, own in unanswerable.items()
+            },
+        )
+        for floor in sorted(set(floors.values()))
+    ]
+    # The one that lets the fewest false answers through, and of such the lowest.
+    chosen = min(
+        (each for each in coverage if each.answered >= COVERAGE),
+        key=lambda each: sum(each.false_answers.values()),
+    )
     return Contender(
-        model=replace(model, floor=floors[COVERAGE]),
+        model=replace(model, floor=chosen.floor),
         recall_at_5=float(recalls[is_answerable].mean()),
-        log_loss=float(-np.log(np.where(is_answer, tops, 1 - tops)).mean()),
-        coverage=tuple(
-            Coverage(
-                floor=floor,
-                answered=float((answerable >= floor).mean()),
-                false_answers={
-                    kind: sum(top >= floor for top in own) / len(own)
-                    for kind, own in unanswerable.items()
-                },
-            )
-            for floor in sorted(set(floors.values()))
-        ),
+        log_loss=float(-np.log(np.maximum(np.where(is_answer, tops, 1 - tops), EPSILON)).mean()),
+        coverage=tuple(coverage),
     )

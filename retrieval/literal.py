@@ -6,7 +6,7 @@ ERR_QUOTA_77 than the line of a table that explains it.
 
 from collections import Counter
 from collections.abc import Sequence, Set
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from sqlalchemy import Connection
 
@@ -22,14 +22,19 @@ MOST_HOLDERS = 10
 SURE = 0.5
 
 
-def put_first(
-    connection: Connection, query: Query, candidates: Sequence[Candidate]
-) -> list[Candidate]:
-    """The candidates, best first, those ahead that hold the most identifiers of the question.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Literal:
+    """Which candidates hold identifiers of the question that tell them from the others."""
 
-    Where the question hinges on these, that a section holds them is worth SURE, and those of the
-    page that is named so come before those that mention it. Where none has them, or more than
-    MOST_HOLDERS have, nothing changes.
+    holders: frozenset[int] = frozenset()  # section_ids of those that hold most of them
+    named: frozenset[int] = frozenset()  # of these, those of the page that is named so
+    sure: float = 0.0  # what it is worth to hold them: SURE where the question hinges on them
+
+
+def find(connection: Connection, query: Query, candidates: Sequence[Candidate]) -> Literal:
+    """What the identifiers of a question tell of its candidates, in any order.
+
+    Nothing where none has them, or more than MOST_HOLDERS have.
     """
     exact = names.find_exact(query.question) or names.find_exact(query.text)
     possible = [
@@ -41,20 +46,25 @@ def put_first(
         connection, possible, candidates
     )
     if not telling:
-        return list(candidates)
+        return Literal()
     counts = Counter(id_ for holders in telling.values() for id_ in holders)
-    most = {id_ for id_, count in counts.items() if count == max(counts.values())}
+    most = frozenset(id_ for id_, count in counts.items() if count == max(counts.values()))
     if not names.hinges(query.text, [*telling]):
-        return _put_ahead(candidates, most)
+        return Literal(holders=most)
     forms = frozenset(form for name in telling for form in name.forms)
     named = {each.section.section_id for each in candidates if _is_named(each, forms)}
-    return _put_ahead(_put_ahead(candidates, most, sure=SURE), most & named)
+    return Literal(holders=most, named=most & named, sure=SURE)
+
+
+def put_first(candidates: Sequence[Candidate], found: Literal) -> list[Candidate]:
+    """The candidates, best first as they come, but holders ahead, and of these the named."""
+    return _put_ahead(_put_ahead(candidates, found.holders, sure=found.sure), found.named)
 
 
 def _find_holders(
     connection: Connection, asked: Sequence[Name], candidates: Sequence[Candidate]
 ) -> dict[Name, set[int]]:
-    """The section_ids of the candidates that hold each name, of those that tell some from others"""
+    """The section_ids of those that hold each name, where that tells some from the others."""
     ids = [candidate.section.section_id for candidate in candidates]
     forms = frozenset(form for name in asked for form in name.forms)
     held = search.load_identifiers(connection, ids, forms) if forms else {}

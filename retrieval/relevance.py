@@ -10,12 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 from sqlalchemy import Connection, text
 
+from retrieval import literal
 from retrieval.embedding import Embedder
 from retrieval.errors import ConfigError
 from retrieval.generations import chunker_name
-from retrieval.late_interaction import Interaction
 from retrieval.records import Candidate
-from retrieval.rerank import Features, Reranker
+from retrieval.rerank import Features, Measured, Reranker
 from retrieval.tuning import Tuning
 
 MAX_LOGIT = 30.0  # a little beyond, a float tells no probability from 1
@@ -77,27 +77,35 @@ class RelevanceModel:
         relevance: NDArray[np.float64] = to_probability(self.logit(features)) * beside_best
         return relevance
 
-    def rank(
-        self,
-        candidates: Sequence[Candidate],
-        features: Features,
-        interactions: Mapping[int, Interaction],
-    ) -> list[Candidate]:
-        """The same candidates with relevance and chunk_ids, best first.
+    def rank(self, measured: Measured) -> list[Candidate]:
+        """The candidates with their relevance, best first.
 
-        By their scores, which differ where probabilities near 1 no longer do. Equal ones keep the
-        order given.
+        By the reading in which each is most relevant; in one by their scores, which differ where
+        probabilities near 1 no longer do. Equal ones keep the order given.
         """
+        best = _take_best([self._rank(measured, features) for features in measured.features])
+        return literal.put_first(best, measured.literal)
+
+    def _rank(self, measured: Measured, features: Features) -> list[Candidate]:
         relevance = self.relevance(features)
         order = np.argsort(-self.scores(features), kind="stable")
         return [
-            replace(
-                candidates[index],
-                relevance=float(relevance[index]),
-                chunk_ids=interactions[candidates[index].section.section_id].best_chunks_first(),
-            )
+            replace(measured.candidates[index], relevance=float(relevance[index]))
             for index in order
         ]
+
+
+def _take_best(rankings: Sequence[Sequence[Candidate]]) -> list[Candidate]:
+    """Each candidate as the ranking has it in which it is most relevant, best first.
+
+    Equals keep the order of the first ranking.
+    """
+    first, *others = rankings
+    best = {candidate.section.section_id: candidate for candidate in first}
+    for candidate in (candidate for ranking in others for candidate in ranking):
+        key = candidate.section.section_id
+        best[key] = max(best[key], candidate, key=lambda each: each.relevance or 0)
+    return sorted(best.values(), key=lambda candidate: -(candidate.relevance or 0))
 
 
 def build_basis(reranker: Reranker, embedder: Embedder, tuning: Tuning) -> Basis:

@@ -1,6 +1,7 @@
 """Candidates to the evidence that their relevance is computed from."""
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
@@ -10,9 +11,20 @@ from sqlalchemy import Connection
 from retrieval import search
 from retrieval.late_interaction import Asked, Interaction
 from retrieval.lexical import build_words, fold
+from retrieval.literal import Literal
 from retrieval.records import Candidate
 
 Features = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measured:
+    """A question's candidates with all that decides on them but the relevance model."""
+
+    candidates: tuple[Candidate, ...]  # in the order of fusion
+    features: tuple[Features, ...]  # of each reading of the question
+    literal: Literal
+    unknown: tuple[str, ...]  # names that it hinges on and no document mentions
 
 
 class Reranker(Protocol):

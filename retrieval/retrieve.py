@@ -26,11 +26,11 @@ from retrieval.generations import Generation
 from retrieval.late_interaction import Asked, Interaction, interact, load_asked
 from retrieval.records import Candidate, Hit, Leg, Query, Retrieval
 from retrieval.relevance import Basis
-from retrieval.rerank import Features, Reranker
+from retrieval.rerank import Measured, Reranker
 from retrieval.trimming import trim
 from retrieval.tuning import Tuning
 
-Embed = Callable[[str], EmbeddedQuery]
+_Reading = tuple[Asked, Mapping[int, Interaction]]  # a wording of the question, and its evidence
 
 
 class Clock:
@@ -48,6 +48,16 @@ class Clock:
         finally:
             elapsed = (perf_counter() - start) * 1000
             self.stage_ms[name] = round(self.stage_ms.get(name, 0) + elapsed, 1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Open:
+    """The index as it is searched for one question."""
+
+    connection: Connection
+    generation: Generation
+    embed: Callable[[str], EmbeddedQuery]
+    clock: Clock
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,53 +101,31 @@ class Retriever:
         embed = cache(self.embedder.embed_query)  # what is read was mostly searched for before
         ahead, reworded = None, query
         if reword:
-            ahead = self._search_ahead(query, embed, clock)
-            with clock.stage("wait"):
+            with self._open(embed, clock) as index:
+                ahead = index and self._search_ahead(index, query)
+            with clock.stage("wait"):  # no transaction is open meanwhile
                 reworded = reword(query)
-        with self.database.snapshot() as connection:
-            generation = generations.load_active(connection, self.embedder, self.tuning)
-            if generation is None:
+        with self._open(embed, clock) as index:
+            if index is None:
                 return Retrieval(query=reworded, candidates=(), kept=(), stage_ms=clock.stage_ms)
-            model = relevance.load(connection, self.basis)
+            model = relevance.load(index.connection, self.basis)
             wordings = _list_wordings(reworded)
-            if ahead and _is_current(connection, generation, ahead):
+            if ahead and _is_current(index, ahead):
                 known = len(_list_wordings(query))
-                more = self._search(connection, generation, embed, wordings[known:], known, clock)
-                legs = ahead.legs + more
+                legs = ahead.legs + self._search(index, wordings[known:], known)
             else:
-                legs = self._search(connection, generation, embed, wordings, 0, clock)
-            asked, candidates, interactions = self._narrow(
-                connection, generation, embed(query.text), legs, clock
-            )
+                legs = self._search(index, wordings)
+            measured, readings = self._measure(index, query, reworded, legs)
             with clock.stage("rerank"):
-                against = list(
-                    self._interact_readings(
-                        connection, generation, embed, reworded, asked, candidates, interactions
-                    )
-                )
-                reranked = _take_best(
-                    [
-                        model.rank(
-                            candidates,
-                            self.reranker.measure(connection, reading, candidates, found),
-                            found,
-                        )
-                        for reading, found in against
-                    ]
-                )
-            with clock.stage("names"):
-                # By the query without the model's wordings: one that leaves a name out does not
-                # make the name known.
-                reranked = literal.put_first(connection, query, reranked)
-                missing = unknown.find(connection, query, embed(query.text), generation, reranked)
+                reranked = model.rank(measured)
             with clock.stage("keep"):
-                read = " ".join(reading.query.text for reading, _ in against)
+                read = " ".join(asked.query.text for asked, _ in readings)
                 kept = floor.apply(reranked, read, floor=model.floor, tuning=self.tuning)
                 kept = tuple(
                     replace(
                         each,
                         section=trim(
-                            each.section, [found[each.section.section_id] for _, found in against]
+                            each.section, [found[each.section.section_id] for _, found in readings]
                         ),
                     )
                     for each in kept
@@ -145,13 +133,13 @@ class Retriever:
         return Retrieval(
             query=reworded,
             candidates=tuple(reranked),
-            kept=() if missing else kept,
-            unknown=missing,
+            kept=() if measured.unknown else kept,
+            unknown=measured.unknown,
             settings={
                 **asdict(self.tuning),
-                "generation_id": generation.generation_id,
-                "embedder": generation.embedder,
-                "chunker": generation.chunker,
+                "generation_id": index.generation.generation_id,
+                "embedder": index.generation.embedder,
+                "chunker": index.generation.chunker,
                 "reranker": self.reranker.name,
                 "relevance_fitted_on": model.fitted_on,
                 "floor": model.floor,
@@ -159,88 +147,64 @@ class Retriever:
             stage_ms=clock.stage_ms,
         )
 
-    def measure(self, query: Query) -> tuple[list[Candidate], Features]:
-        """The candidates in the order of fusion, with the features to fit a model on.
+    def measure(self, query: Query) -> Measured:
+        """All that a relevance model is fitted on and decides by.
 
         Raises ConfigError when nothing is indexed, and IndexMismatch as retrieve does.
         """
-        with self._searched(query) as (connection, generation, embedded, legs):
-            asked, candidates, interactions = self._narrow(
-                connection, generation, embedded, legs, Clock()
-            )
-            return candidates, self.reranker.measure(connection, asked, candidates, interactions)
+        with self._opened() as index:
+            legs = self._search(index, _list_wordings(query))
+            return self._measure(index, query, query, legs)[0]
+
+    def narrow(self, query: Query) -> list[Candidate]:
+        """The candidates in the order of fusion with late interaction; raises as measure does."""
+        with self._opened() as index:
+            legs = self._search(index, _list_wordings(query))
+            return self._narrow(index, query, legs)[1]
 
     def search(self, query: Query) -> list[Candidate]:
         """All that any leg found, in the order of fusion; nothing is reranked.
 
         Raises as measure does.
         """
-        with self._searched(query) as (connection, _, _, legs):
-            return _load_candidates(connection, self._fuse(legs))
+        with self._opened() as index:
+            legs = self._search(index, _list_wordings(query))
+            return _load_candidates(index.connection, self._fuse(legs))
 
     @contextmanager
     def opened(self) -> Iterator[tuple[Connection, Generation]]:
         """The index as it is now, for as long as the block runs; raises as measure does."""
-        with self.database.snapshot() as connection:
-            generation = generations.load_active(connection, self.embedder, self.tuning)
-            if generation is None:
-                raise ConfigError("Nothing is indexed. Run `footnote ingest` first.")
-            yield connection, generation
+        with self._opened() as index:
+            yield index.connection, index.generation
 
     @contextmanager
-    def _searched(
-        self, query: Query
-    ) -> Iterator[tuple[Connection, Generation, EmbeddedQuery, list[list[Hit]]]]:
-        """What the legs find for a query and its variants, the connection still open."""
-        embed = cache(self.embedder.embed_query)
-        with self.opened() as (connection, generation):
-            wordings = _list_wordings(query)
-            legs = self._search(connection, generation, embed, wordings, 0, Clock())
-            yield connection, generation, embed(query.text), legs
+    def _opened(self) -> Iterator[_Open]:
+        with self._open(cache(self.embedder.embed_query), Clock()) as index:
+            if index is None:
+                raise ConfigError("Nothing is indexed. Run `footnote ingest` first.")
+            yield index
 
-    def _search_ahead(self, query: Query, embed: Embed, clock: Clock) -> _Ahead | None:
-        """What the legs find for a query; no transaction is open once it returns."""
+    @contextmanager
+    def _open(self, embed: Callable[[str], EmbeddedQuery], clock: Clock) -> Iterator[_Open | None]:
+        """The index as it is now; None where nothing was ever indexed."""
         with self.database.snapshot() as connection:
             generation = generations.load_active(connection, self.embedder, self.tuning)
             if generation is None:
-                return None
-            wordings = _list_wordings(query)
-            legs = self._search(connection, generation, embed, wordings, 0, clock)
-        return _Ahead(generation_id=generation.generation_id, legs=legs)
-
-    def _interact_readings(
-        self,
-        connection: Connection,
-        generation: Generation,
-        embed: Embed,
-        query: Query,
-        asked: Asked,
-        candidates: Sequence[Candidate],
-        interactions: Mapping[int, Interaction],
-    ) -> Iterator[tuple[Asked, Mapping[int, Interaction]]]:
-        """Each reading with its interactions; those of the query's text are there already."""
-        ids = [candidate.section.section_id for candidate in candidates]
-        for reading in query.readings or (query.text,):
-            if reading == asked.query.text:
-                yield asked, interactions
+                yield None
             else:
-                other = load_asked(connection, generation, embed(reading))
-                yield other, interact(connection, generation, other, ids)
+                yield _Open(connection=connection, generation=generation, embed=embed, clock=clock)
 
-    def _search(
-        self,
-        connection: Connection,
-        generation: Generation,
-        embed: Embed,
-        wordings: Sequence[str],
-        first: int,
-        clock: Clock,
-    ) -> list[list[Hit]]:
+    def _search_ahead(self, index: _Open, query: Query) -> _Ahead:
+        legs = self._search(index, _list_wordings(query))
+        return _Ahead(generation_id=index.generation.generation_id, legs=legs)
+
+    def _search(self, index: _Open, wordings: Sequence[str], first: int = 0) -> list[list[Hit]]:
         """The hits of every leg for every wording, numbered from first."""
+        connection, generation, clock = index.connection, index.generation, index.clock
         legs = []
         for number, wording in enumerate(wordings, first):
             with clock.stage("embed"):
-                vector = embed(wording).embedding.vector
+                vector = index.embed(wording).embedding.vector
             with clock.stage("dense"):
                 dense = search.dense(connection, vector, generation, self.tuning)
             with clock.stage("lexical"):
@@ -252,24 +216,51 @@ class Retriever:
         return legs
 
     def _narrow(
-        self,
-        connection: Connection,
-        generation: Generation,
-        query: EmbeddedQuery,
-        legs: Sequence[Sequence[Hit]],
-        clock: Clock,
-    ) -> tuple[Asked, list[Candidate], dict[int, Interaction]]:
+        self, index: _Open, query: Query, legs: Sequence[Sequence[Hit]]
+    ) -> tuple[_Reading, list[Candidate]]:
         """The best of what the legs found, fused with the ranks of late interaction."""
+        connection, clock = index.connection, index.clock
         with clock.stage("fuse"):
             ids = [hits[0].section_id for hits, _ in self._fuse(legs)[: self.tuning.interacted]]
         with clock.stage("late"):
-            asked = load_asked(connection, generation, query)
-            interactions = interact(connection, generation, asked, ids)
+            asked, interactions = _read(index, query.text, ids)
             late = late_interaction.rank(interactions)
         with clock.stage("fuse"):
             fused = self._fuse([*legs, late])[: self.tuning.candidates]
-            candidates = _load_candidates(connection, fused)
-        return asked, candidates, interactions
+            candidates = [
+                replace(each, chunk_ids=interactions[each.section.section_id].best_chunks_first())
+                for each in _load_candidates(connection, fused)
+            ]
+        return (asked, interactions), candidates
+
+    def _measure(
+        self, index: _Open, query: Query, reworded: Query, legs: Sequence[Sequence[Hit]]
+    ) -> tuple[Measured, list[_Reading]]:
+        """What the legs found, measured against each reading.
+
+        The names are those of the query before it was reworded: a wording that leaves a name out
+        does not make the name known.
+        """
+        connection, generation, clock = index.connection, index.generation, index.clock
+        first, candidates = self._narrow(index, query, legs)
+        ids = [candidate.section.section_id for candidate in candidates]
+        with clock.stage("rerank"):
+            readings = [
+                first if text == query.text else _read(index, text, ids)
+                for text in reworded.readings or (query.text,)
+            ]
+            features = tuple(
+                self.reranker.measure(connection, asked, candidates, interactions)
+                for asked, interactions in readings
+            )
+        with clock.stage("names"):
+            asked, _ = first
+            found = literal.find(connection, query, candidates)
+            missing = unknown.find(connection, query, asked.query, generation, candidates)
+        measured = Measured(
+            candidates=tuple(candidates), features=features, literal=found, unknown=missing
+        )
+        return measured, readings
 
     def _fuse(self, legs: Sequence[Sequence[Hit]]) -> list[Fused]:
         weights: dict[Leg, float] = {
@@ -283,12 +274,18 @@ def _list_wordings(query: Query) -> tuple[str, ...]:
     return (query.text, *query.variants)
 
 
-def _is_current(connection: Connection, generation: Generation, ahead: _Ahead) -> bool:
+def _is_current(index: _Open, ahead: _Ahead) -> bool:
     """Whether all that was found ahead is still there; a page that changed has new sections."""
     found = {hit.section_id for leg in ahead.legs for hit in leg}
-    return generation.generation_id == ahead.generation_id and found == search.load_existing(
-        connection, found
+    return (
+        index.generation.generation_id == ahead.generation_id
+        and search.load_existing(index.connection, found) == found
     )
+
+
+def _read(index: _Open, text: str, section_ids: Sequence[int]) -> _Reading:
+    asked = load_asked(index.connection, index.generation, index.embed(text))
+    return asked, interact(index.connection, index.generation, asked, section_ids)
 
 
 def _load_candidates(connection: Connection, fused: Sequence[Fused]) -> list[Candidate]:
@@ -298,16 +295,3 @@ def _load_candidates(connection: Connection, fused: Sequence[Fused]) -> list[Can
         for hits, score in fused
         if hits[0].section_id in sections  # what the asker may not read is no candidate
     ]
-
-
-def _take_best(rankings: Sequence[Sequence[Candidate]]) -> list[Candidate]:
-    """Each candidate as the ranking has it in which it is most relevant, best first.
-
-    Equals keep the order of the first ranking.
-    """
-    first, *others = rankings
-    best = {candidate.section.section_id: candidate for candidate in first}
-    for candidate in (candidate for ranking in others for candidate in ranking):
-        key = candidate.section.section_id
-        best[key] = max(best[key], candidate, key=lambda each: each.relevance or 0)
-    return sorted(best.values(), key=lambda candidate: -(candidate.relevance or 0))

@@ -1,6 +1,10 @@
 """Candidates for tests."""
 
+from collections.abc import Sequence
+
+from retrieval.literal import Literal
 from retrieval.records import Candidate, Hit, StoredSection
+from retrieval.rerank import Features, Measured
 
 
 def candidate(
@@ -28,3 +32,18 @@ def candidate(
         verified_at=None,
     )
     return Candidate(section=section, hits=hits, rrf_score=rrf_score, relevance=relevance)
+
+
+def measured(
+    candidates: Sequence[Candidate],
+    *features: Features,
+    literal: Literal | None = None,
+    unknown: tuple[str, ...] = (),
+) -> Measured:
+    """What was measured of a question of as many readings as there are features."""
+    return Measured(
+        candidates=tuple(candidates),
+        features=features,
+        literal=literal or Literal(),
+        unknown=unknown,
+    )

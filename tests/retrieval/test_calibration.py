@@ -9,10 +9,12 @@ from retrieval import calibration
 from retrieval.calibration import Sample
 from retrieval.errors import ConfigError
 from retrieval.evaluation import EvalCase
+from retrieval.literal import Literal
 from retrieval.metrics import Gold
 from retrieval.records import Turn
 from retrieval.relevance import Basis, RelevanceModel
-from tests.retrieval.candidates import candidate
+from retrieval.rerank import Features
+from tests.retrieval.candidates import candidate, measured
 
 BASIS = Basis(
     reranker="r",
@@ -47,7 +49,11 @@ def sample(
     candidates = [
         candidate(n, path=f"{n}.md", text="the answer" if n == 7 else "other") for n in range(10)
     ]
-    return calibration.build_sample(case, candidates, features)
+    return calibration.build_sample(case, measured(candidates, features))
+
+
+def with_features(sample: Sample, features: Features) -> Sample:
+    return replace(sample, measured=replace(sample.measured, features=(features,)))
 
 
 def calibrate(
@@ -117,7 +123,7 @@ def test_answers_are_ranked_within_their_question_alone(
 ) -> None:
     # What is higher for all candidates of the questions that are answered ranks none of them.
     samples = [
-        replace(each, features=each.features + np.array([0, float(each.answerable), 0, 0, 0]))
+        with_features(each, each.features + np.array([0, float(each.answerable), 0, 0, 0]))
         for each in MIXED
     ]
     assert calibrate(samples).fitted.model.weights == pytest.approx(
@@ -129,7 +135,7 @@ def test_a_feature_counts_alike_on_whatever_scale_it_is_measured(
     calibrated: calibration.Calibration,
 ) -> None:
     scale = np.array([1, 1000, 1, 1, 1 / 1000])
-    samples = [replace(each, features=each.features * scale) for each in MIXED]
+    samples = [with_features(each, each.features * scale) for each in MIXED]
     model, scaled = calibrated.fitted.model, calibrate(samples).fitted.model
     assert scaled.weights["cosine"] * 1000 == pytest.approx(model.weights["cosine"], rel=0.01)
     for one, other in zip(MIXED, samples, strict=True):
@@ -159,9 +165,7 @@ def test_a_reranker_that_prefers_what_does_not_answer_is_refused(unanswerable: i
 def test_a_reranker_whose_best_tells_nothing_is_refused() -> None:
     # It finds the answer where there is one, and is as sure of the best one where there is none.
     samples = mixed(basis=LOGIT)
-    sure = [
-        each if each.answerable else replace(each, features=each.features + 2) for each in samples
-    ]
+    sure = [each if each.answerable else with_features(each, each.features + 2) for each in samples]
     with pytest.raises(ConfigError, match="cross scores answers no higher than the rest"):
         calibrate(sure, basis=LOGIT)
 
@@ -178,6 +182,19 @@ def test_as_many_as_asked_are_answered_and_fewer_above(
     chosen = calibrated.kept.model.floor
     (row,) = [each for each in coverage if each.floor == chosen]
     assert row.answered >= calibration.COVERAGE
+    assert row == coverage[0]  # a higher floor would let no fewer false answers through
+
+
+def test_a_higher_floor_is_chosen_where_it_lets_fewer_false_answers_through() -> None:
+    # One answer in 200 is as weak as what answers nothing.
+    weak = sample(300, edge=0.3)
+    false = [sample(n, answerable=False, kind="odd") for n in range(301, 341)]
+    odd = [with_features(each, each.features + 0.6 * (n == 0)) for n, each in enumerate(false)]
+    strong = [sample(n) for n in range(100, 299)]
+    coverage = calibrate([*strong, weak, *odd]).fitted.coverage
+    lowest, higher = coverage[:2]
+    assert lowest.false_answers["odd"] > higher.false_answers["odd"]
+    assert calibrate([*strong, weak, *odd]).fitted.model.floor == higher.floor
 
 
 def test_false_answers_are_counted_by_type() -> None:
@@ -210,12 +227,49 @@ def test_without_unanswerable_cases_there_are_no_false_answers_to_tell() -> None
 
 
 def test_a_case_without_candidates_does_no_harm(calibrated: calibration.Calibration) -> None:
-    empty = calibration.build_sample(MIXED[45].case, [], np.zeros((0, 5)))
+    empty = calibration.build_sample(MIXED[45].case, measured([], np.zeros((0, 5))))
     found = calibrate([*MIXED, empty])
     assert found.unanswerable["general"] == 11
     assert found.kept.model.weights == calibrated.kept.model.weights
     assert found.kept.model.certainty == calibrated.kept.model.certainty
     assert all(row.false_answers["general"] == 0 for row in found.fitted.coverage)
+
+
+def test_what_is_refused_by_a_name_is_no_false_answer(
+    calibrated: calibration.Calibration,
+) -> None:
+    asked = sample(80, answerable=False, kind="name")
+    sure = np.vstack([asked.features[:9], MIXED[0].features[7:8]])
+    unknown = calibration.build_sample(
+        asked.case, measured(asked.measured.candidates, sure, unknown=("E-1077",))
+    )
+    told = replace(unknown, measured=replace(unknown.measured, unknown=()))
+    false = [
+        calibrate([*MIXED, each]).fitted.coverage[0].false_answers["name"]
+        for each in (unknown, told)
+    ]
+    assert false == [0, 1]
+
+
+def test_that_a_section_holds_the_identifier_counts_for_the_floor() -> None:
+    # What is measured tells nothing of ten cases, but the section that answers holds the name.
+    weak = [
+        calibration.build_sample(
+            each.case,
+            replace(each.measured, literal=Literal(holders=frozenset({7}), sure=sure)),
+        )
+        for each in (sample(n, edge=0) for n in range(90, 100))
+        for sure in [0.0]
+    ]
+    sure = [
+        replace(
+            each,
+            measured=replace(each.measured, literal=replace(each.measured.literal, sure=0.5)),
+        )
+        for each in weak
+    ]
+    floors = [calibrate([*MIXED, *each]).kept.model.floor for each in (weak, sure)]
+    assert floors[0] < 0.5 < floors[1]
 
 
 def test_cases_whose_best_is_always_an_answer_give_no_floor() -> None:

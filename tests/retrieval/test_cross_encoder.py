@@ -272,9 +272,10 @@ def test_no_more_than_the_best_30_by_fusion_are_read(
     retriever: Retriever, reranker: CrossEncoder
 ) -> None:
     cross_encoded = replace(retriever, reranker=reranker, tuning=CROSS_ENCODED)
-    candidates, features = cross_encoded.measure(ask(QUESTION))
+    measured = cross_encoded.measure(ask(QUESTION))
+    (features,) = measured.features
     assert features.shape == (30, 1)
-    scores = reranker.score(QUESTION, [each.section for each in candidates])
+    scores = reranker.score(QUESTION, [each.section for each in measured.candidates])
     assert features[:, 0] == pytest.approx(scores, abs=1e-4)
 
 

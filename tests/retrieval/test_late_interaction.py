@@ -38,7 +38,7 @@ def interact(
 
 
 def find_sections(retriever: Retriever, question: str) -> list[int]:
-    return [each.section.section_id for each in retriever.measure(ask(question))[0]]
+    return [each.section.section_id for each in retriever.narrow(ask(question))]
 
 
 def test_each_token_finds_its_best_place_in_chunk_or_section() -> None:
@@ -93,7 +93,7 @@ def test_a_stop_word_counts_less_than_any_other(retriever: Retriever) -> None:
 
 
 def test_every_section_is_compared_by_all_its_chunks(retriever: Retriever) -> None:
-    candidates, _ = retriever.measure(ask(QUESTION))
+    candidates = retriever.narrow(ask(QUESTION))
     found = interact(retriever, QUESTION, [each.section.section_id for each in candidates])
     assert len(found) == len(candidates) > 10
     for candidate in candidates:

@@ -169,7 +169,8 @@ def test_relevance_still_falls_from_first_to_last(pages: Retriever) -> None:
 
 
 def put_first(connection: Connection, question: str, *candidates: Candidate) -> list[Candidate]:
-    return literal.put_first(connection, ask(question), candidates)
+    found = literal.find(connection, ask(question), candidates)
+    return literal.put_first(candidates, found)
 
 
 def test_the_relevance_of_a_holder_is_that_of_it_or_of_the_best_other(pages: Retriever) -> None:

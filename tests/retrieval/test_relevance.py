@@ -11,11 +11,10 @@ from sqlalchemy import text
 from retrieval import relevance
 from retrieval.db import Database
 from retrieval.errors import ConfigError
-from retrieval.late_interaction import Interaction
 from retrieval.relevance import Basis, RelevanceModel
 from retrieval.rerank import Features, LateInteraction
 from retrieval.retrieve import Retriever
-from tests.retrieval.candidates import candidate
+from tests.retrieval.candidates import candidate, measured
 from tests.retrieval.pages import ask
 
 BASIS = Basis(
@@ -69,36 +68,32 @@ def test_relevance_never_reaches_0_or_1() -> None:
         assert ((found > 0) & (found < 1)).all()
 
 
-def interaction(*scores: float, first: int = 0) -> Interaction:
-    """One question token against chunks numbered from first."""
-    return Interaction(
-        chunk_ids=tuple(range(first, first + len(scores))),
-        chunk_texts=("",) * len(scores),
-        cosine=0.0,
-        similarities=np.array(scores, dtype=np.float32).reshape(-1, 1),
-        weights=np.ones(1, dtype=np.float32),
-    )
-
-
 def test_candidates_are_ranked_by_scores_where_probabilities_are_alike() -> None:
     candidates = [candidate(n) for n in range(5)]
     logits = np.array([[-5.0], [902.0], [-95.0], [901.0], [902.0]])
-    interactions = {n: interaction(0.1, 0.3, 0.2, first=10 * n) for n in range(5)}
     told = model(LOGIT, logit=1.0, score=1.0)
-    ranked = told.rank(candidates, logits, interactions)
+    ranked = told.rank(measured(candidates, logits))
     assert [each.section.section_id for each in ranked] == [1, 4, 3, 0, 2]  # 1 was before 4
-    assert ranked[1].chunk_ids == (41, 42, 40)
     assert ranked[3].relevance == ranked[4].relevance
     assert candidates[0].relevance is None  # what was given is as it was
-    alone = told.rank(candidates[:1], logits[:1], interactions)
+    alone = told.rank(measured(candidates[:1], logits[:1]))
     assert alone[0].relevance == pytest.approx(logistic(-5 - 2))
+
+
+def test_a_candidate_counts_by_the_reading_in_which_it_is_most_relevant() -> None:
+    told = model(LOGIT, logit=1.0, score=1.0)
+    readings = np.array([[2.0], [1.0], [-9.0]]), np.array([[-9.0], [2.3], [3.0]])
+    ranked = told.rank(measured([candidate(n) for n in range(3)], *readings))
+    assert [each.section.section_id for each in ranked] == [2, 0, 1]
+    best = [logistic(3 - 2), logistic(2 - 2), logistic(3 - 2) * np.exp(2.3 - 3)]
+    assert [each.relevance for each in ranked] == pytest.approx(best)
 
 
 def test_no_candidates_have_no_relevance() -> None:
     nothing = np.zeros((0, 3))
     assert model().relevance(nothing).shape == (0,)
     assert model().logit(nothing) == -np.inf
-    assert model().rank([], nothing, {}) == []
+    assert model().rank(measured([], nothing)) == []
 
 
 def test_the_model_that_comes_along_is_that_of_the_default(retriever: Retriever) -> None:
@@ -199,7 +194,7 @@ def test_a_search_without_a_floor_for_its_index_is_refused(retriever: Retriever)
     for search in (changed.check, lambda: changed.retrieve(ask("err 2041"))):
         with pytest.raises(ConfigError, match="late-interaction has no floor"):
             search()
-    assert changed.measure(ask("err 2041"))[0]  # which is what calibration needs
+    assert changed.measure(ask("err 2041")).candidates  # which is what calibration needs
 
 
 def test_the_file_of_a_model_has_all_of_it() -> None:

@@ -10,7 +10,8 @@ from sqlalchemy import text
 
 from retrieval import generations, relevance
 from retrieval.late_interaction import load_asked
-from retrieval.rerank import Features, LateInteraction
+from retrieval.records import Candidate, Query
+from retrieval.rerank import LateInteraction
 from retrieval.retrieve import Retriever
 from tests.retrieval.pages import ask
 
@@ -18,20 +19,26 @@ QUESTION = ask("what does err 2041 mean?")
 NAMES = (*LateInteraction.ranking, *LateInteraction.certainty)
 
 
-def by_name(features: Features) -> Mapping[str, NDArray[np.float64]]:
-    return dict(zip(NAMES, features.T, strict=True))
+def measure(
+    retriever: Retriever, query: Query
+) -> tuple[tuple[Candidate, ...], Mapping[str, NDArray[np.float64]]]:
+    """The candidates and, by name, the values of their features."""
+    measured = retriever.measure(query)
+    (features,) = measured.features
+    return measured.candidates, dict(zip(NAMES, features.T, strict=True))
 
 
 def test_a_search_ranks_the_candidates_by_what_was_measured(retriever: Retriever) -> None:
     question = ask("who is on call for the warehouse?")  # without an identifier that goes first
-    candidates, features = retriever.measure(question)
+    measured = retriever.measure(question)
+    (features,) = measured.features
     model = relevance.load_packaged(retriever.basis)
     assert model is not None
     expected = model.relevance(features)
     order = np.argsort(-model.scores(features), kind="stable")
     found = retriever.retrieve(question).candidates
     assert [each.section.section_id for each in found] == [
-        candidates[index].section.section_id for index in order
+        measured.candidates[index].section.section_id for index in order
     ]
     assert [each.relevance for each in found] == pytest.approx(expected[order])
 
@@ -43,9 +50,9 @@ def test_equal_scores_keep_the_order_of_fusion(retriever: Retriever) -> None:
     alike = dict.fromkeys(LateInteraction.ranking, 0.0)
     with retriever.database.transaction() as connection:
         relevance.save(connection, replace(model, weights=alike))
-    candidates, _ = retriever.measure(question)
     found = retriever.retrieve(question).candidates
-    assert [each.section for each in found] == [each.section for each in candidates]
+    fused = retriever.measure(question).candidates
+    assert [each.section for each in found] == [each.section for each in fused]
 
 
 def test_nothing_is_measured_of_nothing(retriever: Retriever) -> None:
@@ -59,8 +66,7 @@ def test_nothing_is_measured_of_nothing(retriever: Retriever) -> None:
 
 
 def test_features_are_within_what_they_mean(retriever: Retriever) -> None:
-    candidates, features = retriever.measure(QUESTION)
-    values = by_name(features)
+    candidates, values = measure(retriever, QUESTION)
     for name in ("late_section", "late_chunk", "cosine", "rare_section"):
         assert (np.abs(values[name]) <= 1.05).all()
     # A whole section has at least what its best chunk has.
@@ -91,20 +97,19 @@ def test_the_chunk_that_answers_comes_first(retriever: Retriever) -> None:
 
 @pytest.mark.parametrize("question", ["", "of the", "🦩", "?!"])
 def test_a_question_without_rare_words_is_judged_too(retriever: Retriever, question: str) -> None:
-    candidates, features = retriever.measure(ask(question))
+    candidates, values = measure(retriever, ask(question))
     assert len(candidates) > 0
-    assert np.isfinite(features).all()
+    assert all(np.isfinite(each).all() for each in values.values())
 
 
 def test_the_same_words_count_once_however_often_they_are_typed(retriever: Retriever) -> None:
-    values = by_name(retriever.measure(ask("printer printer printer"))[1])
+    _, values = measure(retriever, ask("printer printer printer"))
     assert set(np.round(values["covered"], 6)) == {0.0, 1.0}
 
 
 def test_a_word_of_title_or_path_names_the_page(retriever: Retriever) -> None:
-    candidates, features = retriever.measure(ask("on the expenses of travel"))
-    named = by_name(features)["named"]
-    for candidate, value in zip(candidates, named, strict=True):
+    candidates, values = measure(retriever, ask("on the expenses of travel"))
+    for candidate, value in zip(candidates, values["named"], strict=True):
         if "policies/travel-and-expenses" in candidate.section.path:
             assert value == pytest.approx(1)  # on, the and of are stop words
         elif not {"expenses", "travel"} & set(candidate.section.path.replace("-", " ").split()):

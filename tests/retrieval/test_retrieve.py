@@ -94,14 +94,14 @@ def test_the_same_question_gives_the_same_result(retriever: Retriever) -> None:
 def test_measured_candidates_are_those_of_a_search_in_the_order_of_fusion(
     retriever: Retriever,
 ) -> None:
-    candidates, features = retriever.measure(QUESTION)
+    measured = retriever.measure(QUESTION)
     found = retriever.retrieve(QUESTION).candidates
-    assert {each.section.section_id for each in candidates} == {
+    assert {each.section.section_id for each in measured.candidates} == {
         each.section.section_id for each in found
     }
-    scores = [candidate.rrf_score for candidate in candidates]
+    scores = [candidate.rrf_score for candidate in measured.candidates]
     assert scores == sorted(scores, reverse=True)
-    assert len(features) == len(candidates)
+    assert [len(features) for features in measured.features] == [len(scores)]
 
 
 def test_measuring_without_an_index_is_an_error(database: Database, embedder: Embedder) -> None:
