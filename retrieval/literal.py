@@ -37,14 +37,14 @@ def find(connection: Connection, query: Query, candidates: Sequence[Candidate]) 
     Nothing where none has them, or more than MOST_HOLDERS have.
     """
     exact = names.find_exact(query.question) or names.find_exact(query.text)
-    possible = [
-        name
-        for name in names.find_possible(query.question)
-        if names.hinges(query.text, [*exact, name])
-    ]
-    telling = _find_holders(connection, exact, candidates) or _find_holders(
-        connection, possible, candidates
-    )
+    telling = _find_holders(connection, exact, candidates)
+    if not telling:
+        possible = _find_holders(connection, names.find_possible(query.question), candidates)
+        telling = {
+            name: holders
+            for name, holders in possible.items()
+            if names.hinges(query.text, [*exact, name])
+        }
     if not telling:
         return Literal()
     counts = Counter(id_ for holders in telling.values() for id_ in holders)

@@ -291,7 +291,7 @@ def test_an_index_of_other_words_is_built_anew_in_its_languages(
     assert name
     server.execute("UPDATE generations SET chunker = '1/900/180/128'", database=name)
     server.execute("DELETE FROM lexical_postings", database=name)
-    with pytest.raises(IndexMismatch, match=r"chunker 1/900/180/128 is now 1\.1/900/180/128"):
+    with pytest.raises(IndexMismatch, match=r"chunker 1/900/180/128 is now 1\.1\.1/900/180/128"):
         build_retriever(database, embedder).retrieve(ask("leave"))
     summary = ingest(database, embedder, LEAVE)
     assert (summary.unchanged, summary.rebuilt) == (1, 2)
@@ -468,7 +468,7 @@ def test_another_chunker_rebuilds_every_source_from_what_is_stored(
     ingest(database, embedder, LEAVE, source="wiki")
     ingest(database, embedder, VPN, source="network")
     retriever = build_retriever(database, embedder, OTHER_SIZES)
-    with pytest.raises(IndexMismatch, match=r"chunker 1\.1/900/180/128 is now 1\.1/900/100/128"):
+    with pytest.raises(IndexMismatch, match=r"chunker 1\.1\.1/900/180/128 is now 1\.1\.1/900/100/128"):
         retriever.retrieve(ask("leave"))
     summary = ingest(database, embedder, DESK, LEAVE, source="wiki", tuning=OTHER_SIZES)
     assert (summary.new, summary.unchanged, summary.rebuilt) == (1, 1, 2)
