@@ -89,12 +89,19 @@ def parse_blocks(text: str) -> Iterator[Block]:
     opens_item = False
     tokens = _blocks.parse(text)
     for index, token in enumerate(tokens):
+        if token.level == 0 and token.nesting >= 0 and token.map is not None:
+            # A link's definition makes no token, but belongs to the text; not to the next block.
+            start = lines[min(token.map[0], len(lines) - 1)]
+            for gap in _block("markup", text, (end, start), headings, group, depth):
+                yield gap
+                group += 1
+            end = max(end, start)
         if token.type in ("list_item_open", "list_item_close"):
             depth += token.nesting
             opens_item = token.nesting > 0
         if token.type in _LEAVES and token.map is not None:
             start, stop = (lines[min(line, len(lines) - 1)] for line in token.map)
-            # A link's definition or an empty item makes no leaf, but belongs to the text.
+            # Within a list or quotation, so does an empty item.
             yield from _block("markup", text, (end, start), headings, group, depth)
             if token.type == "heading_open":
                 level = int(token.tag[1:])

@@ -12,13 +12,14 @@ import pytest
 from app.generate import quoted
 from app.generate.generator import Generator
 from app.generate.quoted import Quoter
-from app.records import Answer
+from app.records import Answer, Turn
 from retrieval.chunking import split
 from retrieval.embedding import Embedder
 from retrieval.records import Candidate, Query, StoredSection
 from retrieval.sources.markdown import Read, parse_document
 
 DOCS = Path(__file__).parents[1] / "sample" / "docs"
+FAQ = "faq/support-and-engineering-faq.md"
 
 
 def word_starts(text: str) -> list[int]:
@@ -63,14 +64,19 @@ def quote(embedder: Embedder) -> Quote:
     """The answer to a question from the sections after it, best first."""
     generator: Generator = Quoter(embedder)
 
-    def generate(question: str, *kept: Candidate) -> Answer:
-        return generator.generate((), Query(text=question, question=question), kept)
+    def generate(question: str, *kept: Candidate, after: str = "", readings: str = "") -> Answer:
+        text = f"{after} {question}".strip()
+        query = Query(text=text, question=question, readings=tuple(filter(None, (text, readings))))
+        turns = [Turn(speaker="user", text=said) for said in (after, question) if said]
+        return generator.generate(turns, query, kept)
 
     return generate
 
 
 def quotations(answer: Answer) -> list[str]:
     """What is quoted, without markers."""
+    assert len(answer.text.split()) <= quoted.MAX_WORDS
+    assert len(re.findall(r"\w+", answer.text)) <= quoted.MAX_WORDS
     opening, _, rest = answer.text.partition("\n\n")
     assert opening in (quoted.OPENING, quoted.UNSURE)
     return re.split(r"(?:\s|^)\[\d\](?: \|)?(?:\n\n|$)", rest)[:-1]
@@ -154,9 +160,9 @@ def test_every_quotation_stands_in_its_section(quote: Quote, path: str) -> None:
     source = "".join(re.sub(r"\s", "", text) for text in texts.values())
     for quotation in quotations(answer):
         for line in quotation.splitlines():
-            assert re.sub(r"\s", "", line).removesuffix("|") in source
-    # The first quotation has up to MAX_WORDS with its list, which is under a sentence.
-    assert len(answer.text.split()) < 2 * quoted.MAX_WORDS
+            if not line.startswith("…"):
+                line = re.sub(r"^\*\*(.*)\*\*$", r"\1", line)
+                assert re.sub(r"\s", "", line).removesuffix("|").removesuffix("…") in source
 
 
 def test_quotations_of_a_page_keep_its_order(quote: Quote) -> None:
@@ -170,11 +176,160 @@ def test_quotations_of_a_page_keep_its_order(quote: Quote) -> None:
     ]
 
 
-def test_steps_that_are_far_apart_keep_their_numbers(quote: Quote) -> None:
+def test_steps_are_quoted_as_one_run(quote: Quote) -> None:
     steps = [f"{number}. Do the thing {'again ' * 20}now." for number in range(1, 9)]
     steps[1], steps[5] = "2. Drain the kafka pool.", "6. Refill the kafka pool."
-    answer = quote("kafka pool", candidate("\n".join(steps)))
-    assert quotations(answer) == ["2. Drain the kafka pool.", "6. Refill the kafka pool."]
+    page = candidate("\n".join(steps))
+    assert quotations(quote("drain the kafka pool", page)) == [
+        "\n".join(steps[:4]) + "\n\n… 4 more steps"
+    ]
+    # The run from the first does not reach the sixth.
+    assert quotations(quote("refill the kafka pool", page)) == ["\n".join(steps[5:])]
+
+
+def test_a_lead_in_has_as_many_steps_as_fit(quote: Quote) -> None:
+    steps = [f"{number}. Turn {'valve ' * 10}{number}." for number in range(1, 13)]
+    page = candidate("To drain the kafka pool:\n\n" + "\n".join(steps))
+    assert quotations(quote("how do I drain the kafka pool", page)) == [
+        "To drain the kafka pool:\n\n" + "\n".join(steps[:6]) + "\n\n… 6 more steps"
+    ]
+
+
+def test_steps_come_first_where_the_question_asks_how(quote: Quote) -> None:
+    answer = quote("how do I roll back a bad sort plan", *sample("runbooks/sortplan-rollback.md"))
+    assert "1. Ask the shift lead to stop the infeed." in answer.text
+    assert "… 2 more steps" in answer.text
+    assert answer.citations[0].heading_path[-1] == "How"
+
+
+def test_a_small_table_answers_by_all_of_its_rows(quote: Quote) -> None:
+    question = "what is the difference between SEV1 and SEV2"
+    answer = quote(question, *sample("runbooks/oncall-guide.md"))
+    assert "| SEV1 | Hub stopped" in answer.text
+    assert "| SEV2 | One hub degraded" in answer.text
+
+
+@pytest.mark.parametrize("asked", ["e1042", "E 1042", "E1042 showing on a parcel, must I act?"])
+def test_a_code_in_another_form_gets_its_own_row_alone(quote: Quote, asked: str) -> None:
+    answer = quote(asked, *sample("reference/error-codes.md"))
+    assert "`E-1042` | Scan message cannot be parsed" in answer.text
+    assert "E-1021" not in answer.text
+    assert answer.citations[0].cited_text.startswith("| `E-1042` |")
+
+
+def test_a_small_table_is_quoted_whole(quote: Quote) -> None:
+    question = "when does the french customs certificate expire"
+    answer = quote(question, *sample("runbooks/rb-11-customs-gateway-certificate.md"))
+    for country in ("NL", "BE", "DE", "FR"):
+        assert f"| {country} | clearance-" in answer.text
+
+
+def test_a_row_that_no_word_tells_from_its_neighbours_is_unsure(quote: Quote) -> None:
+    rows = [
+        f"| {name} lease | {'and so on ' * 5}| {at} May |" for at, name in enumerate("ABCDEFGH")
+    ]
+    table = "| Lease | Notes | Ends |\n| --- | --- | --- |\n" + "\n".join(rows)
+    assert quote("when does the lease end", candidate(table)).text.startswith(quoted.UNSURE)
+    assert quote("when does the H lease end", candidate(table)).text.startswith(quoted.OPENING)
+
+
+def test_what_matched_is_cited(quote: Quote) -> None:
+    page = candidate("The kafka pool drains at noon. Bring a towel. Wear a hat.")
+    assert quote("when does the kafka pool drain", page).citations[0].cited_text == (
+        "The kafka pool drains at noon."
+    )
+
+
+def test_an_answer_is_found_by_the_heading_that_asks_and_shown_under_it(quote: Quote) -> None:
+    page = candidate(
+        "## Is the gym open on Sundays?\n\nYes.\n\n"
+        "## Is the pool open?\n\nThe pool is open on Sundays, not the gym.\n"
+    )
+    answer = quote("Is the gym open on Sundays?", page)
+    assert quotations(answer)[0] == "**Is the gym open on Sundays?**\n\nYes."
+    answer = quote("can a shipper cancel a scanned label?", *sample(FAQ))
+    assert "**Can I cancel a label that has been scanned?**\n\nNo. It can be" in answer.text
+    assert answer.citations[0].cited_text.startswith("No")
+
+
+def test_words_of_another_section_are_not_near(quote: Quote) -> None:
+    one = "## Boats\n\nThe harbour opens at nine.\n\n"
+    other = "## Lunch\n\nThe kitchen opens at nine.\n"
+    answer = quote("when does the harbour kitchen for boats open", candidate(one + other))
+    assert quotations(answer)[0] == "The harbour opens at nine."
+
+
+def test_a_new_question_does_not_bring_back_the_old_answer(quote: Quote) -> None:
+    old = candidate("Restart labelspool with `systemctl restart labelspool`.", "old.md")
+    new = candidate("The per diem for Germany is 48 euros.", "new.md")
+    answer = quote(
+        "What is the per diem for Germany?", old, new, after="how do I restart labelspool"
+    )
+    assert quotations(answer) == ["The per diem for Germany is 48 euros."]
+
+
+def test_the_best_reading_counts(quote: Quote) -> None:
+    page = candidate("Parcels leave at noon.\n\nA box of matches is on the shelf.\n")
+    answer = quote("when does my box leave", page, readings="when does my parcel leave")
+    assert quotations(answer)[0] == "Parcels leave at noon."
+
+
+def test_what_is_too_long_is_cut_at_a_line_and_says_so(quote: Quote) -> None:
+    lines = [f"agent-setup --stage {number} --option alpha --then beta" for number in range(25)]
+    fence = "```bash\n" + "\n".join(lines) + "\n```"
+    page = candidate(
+        "The agent watches a host.\n\nTo install the agent, run as root:\n\n"
+        f"{fence}\n\nAn installed agent needs no care.\n"
+    )
+    answer = quote("how do I install the agent", page)
+    [said] = [each for each in quotations(answer) if each.startswith("To install the agent")]
+    assert said.startswith("To install the agent, run as root:\n\n```bash\nagent-setup --stage 0 ")
+    assert said.endswith("\n```\n\n… 14 more lines")
+
+
+def test_one_long_sentence_is_cut(quote: Quote) -> None:
+    answer = quote("kafka pool", candidate("The kafka pool " + "and so on " * 100 + "ends."))
+    assert quotations(answer)[0].endswith("on and so on …")
+
+
+def test_words_that_stand_nowhere_dilute_nothing(quote: Quote) -> None:
+    question = "zzyzx quuxification of kafka retention"
+    page = candidate("Kafka retention is 7 days.\n\nA frobnicator of something else entirely.\n")
+    assert quotations(quote(question, page))[0] == "Kafka retention is 7 days."
+
+
+def test_a_row_that_adds_nothing_is_not_quoted(quote: Quote) -> None:
+    answer = quote("How long do we keep delivery photos?", *sample("policies/data-retention.md"))
+    assert "| Delivery photo, signature | 120 days" in answer.text
+    assert "Recipient phone number" not in answer.text
+
+
+def test_a_lead_in_that_points_back_comes_with_its_heading(quote: Quote) -> None:
+    page = candidate(
+        "# A\n\n## The freeze\n\nThese do not:\n\n- rotating a secret\n- pinning a label\n"
+    )
+    assert quotations(quote("rotating a secret", page)) == [
+        "**The freeze**\n\nThese do not:\n\n- rotating a secret\n- pinning a label"
+    ]
+
+
+def test_a_nested_item_under_its_heading_is_not_code(quote: Quote) -> None:
+    items = [f"- Point {number} {'and so on ' * 10}" for number in range(8)]
+    items[3:3] = ["    - Drain the kafka pool."]
+    answer = quote("kafka pool", candidate("# A\n\n## What now?\n\n" + "\n".join(items)))
+    assert quotations(answer) == ["**What now?**\n\n- Drain the kafka pool."]
+
+
+def test_definitions_and_comments_are_not_quoted(quote: Quote) -> None:
+    page = candidate(
+        "The kafka pool is small. <!-- kafka pool: ask\nBob --> It drains.\n\n"
+        "[pool]: http://evil.example\nThe kafka pool has a lid, see `<!-- kept -->`.\n\n"
+        "<!-- kafka pool -->\n"
+    )
+    assert quotations(quote("kafka pool", page)) == [
+        "The kafka pool is small. It drains.",
+        "The kafka pool has a lid, see `<!-- kept -->`.",
+    ]
 
 
 def test_a_nested_item_is_a_list_by_itself_again(quote: Quote) -> None:

@@ -468,7 +468,9 @@ def test_another_chunker_rebuilds_every_source_from_what_is_stored(
     ingest(database, embedder, LEAVE, source="wiki")
     ingest(database, embedder, VPN, source="network")
     retriever = build_retriever(database, embedder, OTHER_SIZES)
-    with pytest.raises(IndexMismatch, match=r"chunker 1\.1\.1/900/180/128 is now 1\.1\.1/900/100/128"):
+    with pytest.raises(
+        IndexMismatch, match=r"chunker 1\.1\.1/900/180/128 is now 1\.1\.1/900/100/128"
+    ):
         retriever.retrieve(ask("leave"))
     summary = ingest(database, embedder, DESK, LEAVE, source="wiki", tuning=OTHER_SIZES)
     assert (summary.new, summary.unchanged, summary.rebuilt) == (1, 1, 2)

@@ -126,6 +126,19 @@ def test_what_has_no_words_of_its_own_is_kept_as_markup() -> None:
     ]
 
 
+def test_what_makes_no_block_is_in_a_group_of_its_own() -> None:
+    text = "One.\n\n[a]: https://a.example\nTwo.\n\n[b]: https://a.example\n\n- three\n- four\n"
+    groups = [(each.text, each.group) for each in parse(text)]
+    assert groups == [
+        ("One.", 0),
+        ("[a]: https://a.example", 1),
+        ("Two.", 2),
+        ("[b]: https://a.example", 3),
+        ("- three", 4),
+        ("- four", 4),
+    ]
+
+
 def test_paths_go_on_from_the_sections_own() -> None:
     text = "Cut off.\n\nTitle\n=====\n\nA.\n\n## Part {#part}\n\nB.\n\n# Next\n\nC.\n"
     paths = {each.text: each.heading_path for each in parse(text, under=("Page", "Title"))}
