@@ -383,15 +383,21 @@ def suggest_synonyms(settings: Settings, as_json: bool) -> None:
 
 
 @main.command()
-@click.option("--days", default=30, show_default=True, type=click.IntRange(1))
+@click.option("--days", default=30, show_default=True, type=click.IntRange(1, 36_500))
 @as_json
 @click.pass_obj
 def stats(settings: Settings, days: int, as_json: bool) -> None:
-    """What was asked and how it went, as /ragstats shows it."""
-    from app import stats as stats_module
+    """What was asked and how it went, as /ragstats shows it to an admin."""
+    from app import ragstats
+    from app import stats as sums
 
-    loaded = stats_module.load_stats(_open(settings), days=days)
-    click.echo(stats_module.to_json(loaded) if as_json else stats_module.build_text(loaded))
+    loaded = sums.load_stats(
+        _open(settings),
+        sums.Scope(days=days),
+        viewer=sums.Viewer(is_admin=True),  # whoever has the database may read all of it
+        freshness_days=settings.freshness_days,
+    )
+    click.echo(sums.to_json(loaded) if as_json else ragstats.build_text(loaded))
 
 
 @main.command()

@@ -5,10 +5,20 @@ from typing import Annotated, Literal
 
 from platformdirs import user_data_path
 from pydantic import BeforeValidator, Field, SecretStr, ValidationError
-from pydantic_settings import BaseSettings, SettingsConfigDict
+from pydantic.types import StringConstraints
+from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from retrieval.errors import ConfigError
 from retrieval.tuning import PACKAGED
+
+SlackUserId = Annotated[str, StringConstraints(pattern=r"^[UW][A-Z0-9]+$")]
+
+
+def _split(value: object) -> object:
+    """The parts of a comma-separated text, without the blanks around them."""
+    if not isinstance(value, str):
+        return value
+    return [part.strip() for part in value.split(",") if part.strip()]
 
 
 class Settings(BaseSettings):
@@ -37,6 +47,10 @@ class Settings(BaseSettings):
     slack_bot_token: SecretStr | None = Field(None, description="xoxb-…, for `footnote serve`")
     slack_app_token: SecretStr | None = Field(None, description="xapp-…, for Socket Mode")
     slack_api_url: str = Field("https://slack.com/api/", description="Base URL of Slack's Web API")
+    admins: Annotated[frozenset[SlackUserId], NoDecode, BeforeValidator(_split)] = Field(
+        frozenset(), description="Slack user ids, by commas, of who may read others' questions"
+    )
+    freshness_days: int = Field(365, gt=0, description="How long a page counts as verified")
     answer_workers: int = Field(8, gt=0, description="Questions worked on at once")
     log_level: Annotated[
         Literal["DEBUG", "INFO", "WARNING", "ERROR"], BeforeValidator(str.upper)

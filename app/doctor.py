@@ -17,8 +17,6 @@ from retrieval.errors import ConfigError
 from retrieval.rerank import Reranker
 from retrieval.tuning import DEFAULT
 
-FRESHNESS_DAYS = 365  # older than this, a page's word is taken with care
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
@@ -46,7 +44,7 @@ def examine(settings: Settings) -> list[Finding]:
         findings += _examine_policies(connection)
         findings += _examine_index(connection, embedder)
         findings += _examine_relevance(connection, reranker, embedder)
-        findings += _examine_documents(connection, database)
+        findings += _examine_documents(connection, database, settings.freshness_days)
     return findings
 
 
@@ -119,14 +117,16 @@ def _examine_relevance(
     )
 
 
-def _examine_documents(connection: Connection, database: Database) -> Iterator[Finding]:
+def _examine_documents(
+    connection: Connection, database: Database, freshness_days: int
+) -> Iterator[Finding]:
     row = connection.execute(
         text("""
             SELECT count(*) AS total, count(verified_at) AS dated,
                    count(*) FILTER (WHERE verified_at < current_date - :days) AS stale
             FROM documents
         """),
-        {"days": FRESHNESS_DAYS},
+        {"days": freshness_days},
     ).one()
     if row.total:
         yield _ok(f"{row.total:,} documents of tenant {database.tenant_id}.")
@@ -134,7 +134,7 @@ def _examine_documents(connection: Connection, database: Database) -> Iterator[F
         yield _note("No document says when it was last verified: their age cannot be judged.")
     if row.stale:
         yield _note(
-            f"{row.stale:,} documents were last verified more than {FRESHNESS_DAYS} days ago: "
+            f"{row.stale:,} documents were last verified more than {freshness_days} days ago: "
             "ask their owners."
         )
     titles = connection.execute(

@@ -1,6 +1,10 @@
-"""What people thought of an answer: one vote a person, the last one counts."""
+"""What people thought of an answer: one vote a person, the last one counts, and what was wrong."""
 
-from typing import Literal
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Literal
 from uuid import UUID
 
 from sqlalchemy import text
@@ -8,8 +12,40 @@ from sqlalchemy import text
 from retrieval.db import Database
 
 Vote = Literal[-1, 1]
+Reason = Literal["wrong", "outdated", "missing", "not_asked"]
+
+MOST_PAGES = 100  # options that Slack takes
 
 _VOTES: dict[str, Vote] = {"-1": -1, "thumbsdown": -1, "+1": 1, "thumbsup": 1}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ballot:
+    """A vote as Slack tells of it."""
+
+    channel_id: str
+    answer_ts: str  # of the message voted on
+    user_id: str
+    vote: Vote
+    voted_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Complaint:
+    """What a person says is wrong with an answer, as far as they say it."""
+
+    reason: Reason | None = None
+    document_id: int | None = None  # of the page that holds the right answer
+    note: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Page:
+    """A document as people choose it."""
+
+    document_id: int
+    title: str
+    path: str
 
 
 def find_vote(reaction: str) -> Vote | None:
@@ -17,21 +53,67 @@ def find_vote(reaction: str) -> Vote | None:
     return _VOTES.get(reaction.partition("::")[0])
 
 
-def vote(database: Database, trace_id: UUID, user_id: str, value: Vote) -> None:
-    """Count a person's vote on an answer instead of the one before."""
+def read_reaction(event: Mapping[str, Any]) -> Ballot | None:
+    """The vote of a reaction, if it is one on a message."""
+    value, item = find_vote(event["reaction"]), event["item"]
+    if value is None or item["type"] != "message":
+        return None
+    return Ballot(
+        channel_id=item["channel"],
+        answer_ts=item["ts"],
+        user_id=event["user"],
+        vote=value,
+        voted_at=_read_ts(event["event_ts"]),
+    )
+
+
+def read_click(body: Mapping[str, Any]) -> Ballot:
+    """The vote of a button; raises ValueError where it stands for none."""
+    action, place = body["actions"][0], body["container"]
+    value = find_vote(action["value"])
+    if value is None:
+        raise ValueError("A button for votes that stands for none.")
+    return Ballot(
+        channel_id=place["channel_id"],
+        answer_ts=place["message_ts"],
+        user_id=body["user"]["id"],
+        vote=value,
+        voted_at=_read_ts(action["action_ts"]),
+    )
+
+
+def vote(
+    database: Database,
+    trace_id: UUID,
+    user_id: str,
+    value: Vote,
+    voted_at: datetime | None = None,
+) -> None:
+    """Count a person's vote on an answer instead of the one before; voted_at is now by default.
+
+    Votes are handled side by side, so one may be counted after one given later, and then changes
+    nothing. A complaint goes when its 👎 becomes a 👍.
+    """
     with database.transaction() as connection:
         connection.execute(
             text("""
-                INSERT INTO feedback (trace_id, tenant_id, user_id, vote)
-                VALUES (:trace_id, :tenant_id, :user_id, :vote)
-                ON CONFLICT (trace_id, user_id)
-                DO UPDATE SET vote = excluded.vote, voted_at = excluded.voted_at
+                INSERT INTO feedback AS old (trace_id, tenant_id, user_id, vote, voted_at)
+                VALUES (:trace_id, :tenant_id, :user_id, :vote, coalesce(:voted_at, now()))
+                ON CONFLICT (trace_id, user_id) DO UPDATE
+                SET vote = excluded.vote,
+                    voted_at = excluded.voted_at,
+                    reason = CASE WHEN excluded.vote < 0 THEN old.reason END,
+                    right_source = CASE WHEN excluded.vote < 0 THEN old.right_source END,
+                    right_path = CASE WHEN excluded.vote < 0 THEN old.right_path END,
+                    note = CASE WHEN excluded.vote < 0 THEN old.note END
+                WHERE old.voted_at <= excluded.voted_at
             """),
             {
                 "trace_id": trace_id,
                 "tenant_id": database.tenant_id,
                 "user_id": user_id,
                 "vote": value,
+                "voted_at": voted_at,
             },
         )
 
@@ -46,3 +128,97 @@ def take_back(database: Database, trace_id: UUID, user_id: str, value: Vote) -> 
             """),
             {"trace_id": trace_id, "user_id": user_id, "vote": value},
         )
+
+
+def save_complaint(
+    database: Database, trace_id: UUID, user_id: str, complaint: Complaint
+) -> UUID | None:
+    """Keep what a person says is wrong instead of what they said before; the trace's id.
+
+    None, and nothing kept, when there is no 👎 of theirs on such a trace of this tenant. A page
+    that not everyone may read, or that is gone, is left out.
+    """
+    with database.transaction() as connection:
+        return connection.execute(
+            text("""
+                UPDATE feedback
+                SET reason = :reason,
+                    note = :note,
+                    (right_source, right_path) = (
+                        SELECT source, path FROM documents WHERE document_id = :document_id
+                    )
+                WHERE trace_id = :trace_id AND user_id = :user_id AND vote < 0
+                RETURNING trace_id
+            """),
+            {
+                "trace_id": trace_id,
+                "user_id": user_id,
+                "reason": complaint.reason,
+                "note": complaint.note,
+                "document_id": complaint.document_id,
+            },
+        ).scalar()
+
+
+def load_complaint(database: Database, trace_id: UUID, user_id: str) -> Complaint:
+    """What a person has said is wrong with an answer so far."""
+    with database.transaction() as connection:
+        row = connection.execute(
+            text("""
+                SELECT reason, document_id, note
+                FROM feedback LEFT JOIN documents ON source = right_source AND path = right_path
+                WHERE trace_id = :trace_id AND user_id = :user_id
+            """),
+            {"trace_id": trace_id, "user_id": user_id},
+        ).one_or_none()
+    return Complaint(**row._mapping) if row else Complaint()
+
+
+def find_pages(database: Database, typed: str) -> list[Page]:
+    """The documents that everyone may read whose titles hold all that is typed, in any case.
+
+    Words may be typed in any order and in part. Titles that begin as typed come first, then the
+    shorter ones; at most MOST_PAGES.
+    """
+    words = [_escape(word) for word in typed.replace("\0", "").split()]
+    with database.transaction() as connection:
+        rows = connection.execute(
+            text("""
+                SELECT document_id, title, path FROM documents
+                WHERE title ILIKE ALL (CAST(:anywhere AS text[]))
+                ORDER BY title ILIKE :first DESC, length(title), title, path LIMIT :most
+            """),
+            {
+                "anywhere": [f"%{word}%" for word in words],
+                "first": " ".join(words) + "%",
+                "most": MOST_PAGES,
+            },
+        ).all()
+    return [Page(**row._mapping) for row in rows]
+
+
+def load_page(database: Database, document_id: int) -> Page | None:
+    """A document that everyone may read; None when there is no such one."""
+    with database.transaction() as connection:
+        row = connection.execute(
+            text("SELECT document_id, title, path FROM documents WHERE document_id = :document_id"),
+            {"document_id": document_id},
+        ).one_or_none()
+    return Page(**row._mapping) if row else None
+
+
+def load_thread_ts(database: Database, trace_id: UUID) -> str | None:
+    """The thread in which an answer stands."""
+    with database.transaction() as connection:
+        return connection.execute(
+            text("SELECT thread_ts FROM traces WHERE trace_id = :trace_id"),
+            {"trace_id": trace_id},
+        ).scalar()
+
+
+def _read_ts(ts: str) -> datetime:
+    return datetime.fromtimestamp(float(ts), UTC)
+
+
+def _escape(word: str) -> str:
+    return re.sub(r"([\\%_])", r"\\\1", word)

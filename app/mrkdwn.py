@@ -8,6 +8,7 @@ import re
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import takewhile
+from typing import Any
 
 from markdown_it import MarkdownIt
 from markdown_it.tree import SyntaxTreeNode
@@ -31,6 +32,7 @@ _EMAIL = re.compile(r"(?<![\w.+-])[\w.+-]+@[\w-]+(?:\.[\w-]+)+")
 _UNSAFE_IN_URL = re.compile(r"[\s|<>\"`]")
 # What a cut must leave whole: a link, an escape, inline code, a word.
 _ATOM = re.compile(r"<[^<>]*>|&\w+;|`[^`\n]*`|\s|[^\s<&`]+|.")
+_STYLE_MARK = re.compile(r"[*_~`]")
 _STYLES = {"strong": "*", "em": "_", "s": "~"}
 
 
@@ -71,6 +73,42 @@ def link(url: str, label: str) -> str:
         return flat
     safe = _UNSAFE_IN_URL.sub(lambda found: f"%{ord(found[0]):02X}", url)
     return f"<{safe.replace('&', '&amp;')}|{flat}>"
+
+
+def quote(text: str, length: int) -> str:
+    """Somebody's words on one line, at most length characters before they are escaped.
+
+    As code where Slack could take a character for a mark of style. Not for the start of a line,
+    where others mean something.
+    """
+    words = flatten(text, length)
+    if not _STYLE_MARK.search(words):
+        return escape(words)
+    unquoted = words.replace("`", "'")  # mrkdwn has no way to quote a backtick
+    return f"`{escape(unquoted)}`"
+
+
+def flatten(text: str, length: int) -> str:
+    """Text on one line, cut to length, without what is not seen but changes what is."""
+    flat = " ".join(text.split())
+    shown = "".join(filter(str.isprintable, flat))
+    return shown if len(shown) <= length else f"{shown[: length - 1]}…"
+
+
+def join_lines(lines: Iterable[str], limit: int) -> list[str]:
+    """Lines as texts of at most limit characters, in as few as take them; no line is longer."""
+    texts: list[str] = []
+    for line in lines:
+        if texts and len(texts[-1]) + 1 + len(line) <= limit:
+            texts[-1] += f"\n{line}"
+        else:
+            texts.append(line)
+    return texts
+
+
+def build_section(text: str) -> dict[str, Any]:
+    """A block with this mrkdwn, to which Slack adds no links and mentions of its own."""
+    return {"type": "section", "text": {"type": "mrkdwn", "text": text, "verbatim": True}}
 
 
 def _pieces(nodes: Iterable[SyntaxTreeNode], urls: Collection[str]) -> Iterator[_Piece]:

@@ -1,7 +1,10 @@
 """The one place that writes to Slack."""
 
 import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from http.client import HTTPException
+from typing import Any
 from uuid import UUID
 
 from slack_bolt import Respond
@@ -9,17 +12,21 @@ from slack_sdk import WebClient
 from slack_sdk.errors import SlackClientError
 from slack_sdk.http_retry import RateLimitErrorRetryHandler
 
-from app.blocks import Message
+from app.blocks import Block, Message
 from app.records import Arrival
 from retrieval.errors import FootnoteError
 
 RATE_LIMIT_RETRIES = 3  # each waits for as long as Slack says
-SIGN_TIMEOUT_S = 3  # a sign that comes later than this is not worth waiting for
+HASTE_S = 3  # a sign or a form that comes later than this is not worth waiting for
 WORKING_SIGN = "eyes"
 
 FAILURE = (
     "Sorry, something broke while I was looking for an answer, so I have none. Please ask again; "
     "if that does not help, tell whoever looks after Footnote this reference: {reference}"
+)
+NOT_DONE = (
+    "Sorry, something broke, so that did not work. Please try again; if that does not help, tell "
+    "whoever looks after Footnote this reference: {reference}"
 )
 
 # What slack_sdk lets through when the connection and not Slack's answer is at fault.
@@ -30,6 +37,19 @@ log = logging.getLogger(__name__)
 
 class PostLost(FootnoteError):
     """Slack did not say whether it took a message; it may stand there, so none is sent again."""
+
+
+class FormRefused(FootnoteError):
+    """Slack did not open a form; pressing again helps, as what allows it lives 3 s."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reader:
+    """Who alone sees a message, and where."""
+
+    user_id: str
+    channel_id: str
+    thread_ts: str | None = None
 
 
 def build_client(token: str, base_url: str) -> WebClient:
@@ -76,21 +96,61 @@ def post_failure(client: WebClient, arrival: Arrival, reference: UUID) -> None:
 
 
 def reply_privately(respond: Respond, text: str) -> None:
-    """Answer a command so that only who typed it sees the answer."""
-    respond(text=text, response_type="ephemeral")
+    """Answer a command or a button so that only who used it sees the answer."""
+    respond(text=text, response_type="ephemeral", replace_original=False)
+
+
+def answer_command(respond: Respond, message: Message) -> None:
+    """Answer a command with blocks that only who typed it sees."""
+    respond(text=message.text, blocks=list(message.blocks), response_type="ephemeral")
+
+
+def publish_home(client: WebClient, user_id: str, blocks: Sequence[Block]) -> None:
+    """Put these blocks into a person's App Home; where that fails, what stood there stays."""
+    try:
+        client.views_publish(user_id=user_id, view={"type": "home", "blocks": list(blocks)})
+    except (SlackClientError, *CONNECTION_FAULTS) as error:
+        log.warning("views.publish did not work: %s", type(error).__name__)
+
+
+def show_privately(client: WebClient, reader: Reader, message: Message) -> None:
+    """Let one person see a message, if Slack takes that at once."""
+    try:
+        _hasten(client).chat_postEphemeral(
+            channel=reader.channel_id,
+            user=reader.user_id,
+            thread_ts=reader.thread_ts,
+            text=message.text,
+            blocks=list(message.blocks),
+            parse="none",
+            link_names=False,
+        )
+    except (SlackClientError, *CONNECTION_FAULTS) as error:
+        # To who has left the channel, or is only passing: what they did counts without it.
+        log.info("Nothing shown in %s: %s", reader.channel_id, type(error).__name__)
+
+
+def open_form(client: WebClient, trigger_id: str, view: Mapping[str, Any]) -> None:
+    """Open a form for who has just pressed a button; raises FormRefused."""
+    try:
+        _hasten(client).views_open(trigger_id=trigger_id, view=dict(view))
+    except (SlackClientError, *CONNECTION_FAULTS) as error:
+        raise FormRefused("Slack did not open a form.") from error
 
 
 def show_working(client: WebClient, arrival: Arrival) -> None:
     """Let the asker see that the question is being worked on, if Slack takes that at once."""
-    hasty = WebClient(
-        client.token, base_url=client.base_url, timeout=SIGN_TIMEOUT_S, retry_handlers=[]
-    )
-    _sign(hasty, "reactions.add", arrival)
+    _sign(_hasten(client), "reactions.add", arrival)
 
 
 def clear_working(client: WebClient, arrival: Arrival) -> None:
     """Take the sign away again."""
     _sign(client, "reactions.remove", arrival)
+
+
+def _hasten(client: WebClient) -> WebClient:
+    """The client, but waiting neither long nor again."""
+    return WebClient(client.token, base_url=client.base_url, timeout=HASTE_S, retry_handlers=[])
 
 
 def _sign(client: WebClient, method: str, arrival: Arrival) -> None:

@@ -66,6 +66,18 @@ class Arrival:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class OwnQuestion:
+    """What somebody asked in Slack, for their own eyes."""
+
+    question: str
+    asked_at: datetime  # aware
+    outcome: str  # as in traces
+    channel_id: str
+    thread_ts: str
+    answer_ts: str | None  # of the first message that carries the answer
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PastAnswer:
     """An earlier question of a thread with its answer, as our own traces have it."""
 

@@ -22,6 +22,7 @@ PROMPT_VERSION = "1"
 MAX_TOKENS = 400  # chosen: four times what is asked for
 MOST_QUERIES = 3
 LONGEST_WORDING = 300  # characters
+LEAST_LEFT = 0.1  # of the time: with less of it left no model would reply; chosen
 LAST_TURNS = 6
 LONGEST_TURN = 1_000  # characters; of a longer one the end is shown
 
@@ -136,7 +137,7 @@ class Rewriter:
 
     def _ask(self, turns: Sequence[Turn], deadline: float) -> Rewording:
         left_s = deadline - self._now()
-        if left_s <= 0:
+        if left_s <= LEAST_LEFT * self._timeout_s:
             return Rewording(outcome="timed out")
         message = self._client.messages.create(
             model=self._model,

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
-from slack_bolt import App
+from slack_bolt import Ack, App
 from slack_bolt.adapter.socket_mode import SocketModeHandler
 from slack_bolt.error import BoltError
 from slack_sdk import WebClient
@@ -18,7 +18,7 @@ from app import logs, posting
 from app.config import Settings
 from app.database import open_database
 from app.jobs import Jobs
-from app.listeners import commands, errors, mentions, messages, reactions
+from app.listeners import actions, commands, errors, home, mentions, messages, reactions
 from retrieval.db import Database
 from retrieval.errors import ConfigError
 
@@ -46,7 +46,8 @@ def run(settings: Settings) -> None:
     )
     stop = threading.Event()
     stop_on_signals(stop)
-    serve_until(stop, build_app(client, database=database, jobs=jobs), app_token, jobs)
+    app = build_app(client, database=database, jobs=jobs, settings=settings)
+    serve_until(stop, app, app_token, jobs)
     database.close()
 
 
@@ -60,7 +61,7 @@ def find_tokens(settings: Settings) -> tuple[str, str]:
     return bot.get_secret_value(), app.get_secret_value()
 
 
-def build_app(client: WebClient, *, database: Database, jobs: Jobs) -> App:
+def build_app(client: WebClient, *, database: Database, jobs: Jobs, settings: Settings) -> App:
     """The app with all its listeners; raises ConfigError when Slack does not take the token."""
     with _explained("SLACK_BOT_TOKEN", client):
         app = App(client=client, logger=logging.getLogger("slack_bolt"))
@@ -70,10 +71,15 @@ def build_app(client: WebClient, *, database: Database, jobs: Jobs) -> App:
     mentions.register(app, jobs)
     messages.register(app, jobs)
     reactions.register(app, database)
-    commands.register(app, database)
+    actions.register(app, database)
+    days = settings.freshness_days
+    commands.register(app, database, admins=settings.admins, freshness_days=days)
+    home.register(app, database, freshness_days=days)
     errors.register(app, jobs)
     # Of what nobody listens to, Bolt logs the whole text, and Slack sends it again.
     app.event(re.compile(".*"))(_let_pass)
+    for listen_to in (app.action, app.view, app.options, app.shortcut):
+        listen_to(re.compile(".*"))(_acknowledge)
     return app
 
 
@@ -121,3 +127,8 @@ def _explained(variable: str, client: WebClient) -> Iterator[None]:
 
 def _let_pass() -> None:
     """Take note of an event, and no more."""
+
+
+def _acknowledge(ack: Ack) -> None:
+    """Take note of a button, form or menu that is no longer ours, and no more."""
+    ack()

@@ -1,78 +1,288 @@
-"""Sums over traces, for /ragstats and `footnote stats`."""
+"""Sums over traces, pages and runs, for /ragstats, App Home and `footnote stats`."""
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 
-from sqlalchemy import text
+from sqlalchemy import Connection, text
 
 from retrieval.db import Database
+
+MOST_GAPS = 12  # groups that are loaded; of the others only the number is known
+MOST_RUNS = 4  # sets whose last runs are loaded, those run last first
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scope:
+    """Which questions are counted."""
+
+    days: int = 30  # until now, from 1
+    channel_id: str | None = None  # None: wherever they were asked
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Viewer:
+    """Whose words may be shown: one's own, and everybody's to whoever looks after Footnote."""
+
+    user_id: str | None = None
+    is_admin: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Counts:
+    """What came of the questions of a period; those still worked on are only asked."""
+
+    asked: int = 0
+    answered: int = 0
+    abstained: int = 0
+    failed: int = 0
+    flagged: int = 0  # with at least one 👎
+    helpful: int = 0  # with at least one 👍
+    input_tokens: int = 0  # as billed, for rewording and answering
+    output_tokens: int = 0
+    # From question to answer or abstention; None before the first.
+    median_ms: float | None = None
+    p95_ms: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gap:
+    """Questions that went unanswered, or were flagged, and are one: by their text, whatever its
+    case, spacing and outer punctuation, or by a name that they ask about and no page mentions."""
+
+    count: int
+    abstained: int
+    flagged: int
+    name: str | None  # as typed last; None without one, and where the viewer may not see it
+    question: str | None  # the last that the viewer may see
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gaps:
+    """The groups with words to show, then with the most questions, then the latest, and how many
+    there are in all."""
+
+    groups: int = 0
+    questions: int = 0
+    top: tuple[Gap, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SetRuns:
+    """The last two runs of a set of eval cases."""
+
+    name: str
+    recall_at_5: float
+    before: float | None  # None: it has been run once
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """The pages of a source by when they were last verified."""
+
+    name: str
+    fresh: int  # within the days that count as fresh
+    stale: int
+    undated: int
+
+    @property
+    def pages(self) -> int:
+        return self.fresh + self.stale + self.undated
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stats:
-    """What came of the questions of the last days; those still worked on are only asked."""
+    """What /ragstats shows. Pages and runs are as they are now, whatever the scope."""
 
-    days: int
-    asked: int
-    answered: int
-    abstained: int
-    failed: int
-    flagged: int  # with at least one 👎
-    helpful: int  # with at least one 👍
-    median_ms: float | None  # from question to answer or abstention; None before the first
+    scope: Scope
+    counts: Counts
+    before: Counts  # of as many days before those
+    freshness_days: int
+    gaps: Gaps = field(default_factory=Gaps)
+    sources: tuple[Source, ...] = ()
+    runs: tuple[SetRuns, ...] = ()
 
 
-def load_stats(database: Database, days: int = 30) -> Stats:
-    """The counts of the last days. A mention that asked nothing is no question."""
+def load_stats(
+    database: Database, scope: Scope, *, viewer: Viewer, freshness_days: int = 365
+) -> Stats:
+    """The sums of a scope, with no words but those that the viewer may see.
+
+    A mention that asked nothing is no question.
+    """
+    with database.snapshot() as connection:
+        counts, before = _load_counts(connection, scope)
+        return Stats(
+            scope=scope,
+            counts=counts,
+            before=before,
+            freshness_days=freshness_days,
+            gaps=_load_gaps(connection, scope, viewer),
+            sources=_load_sources(connection, freshness_days),
+            runs=_load_runs(connection),
+        )
+
+
+def load_sources(database: Database, freshness_days: int) -> tuple[Source, ...]:
+    """The sources of this tenant's pages, by name."""
     with database.transaction() as connection:
-        row = connection.execute(
-            text("""
-                WITH votes AS (
-                    SELECT trace_id,
-                           bool_or(vote < 0) AS is_flagged,
-                           bool_or(vote > 0) AS is_helpful
-                    FROM feedback GROUP BY trace_id
-                )
-                SELECT count(*) AS asked,
-                       count(*) FILTER (WHERE outcome = 'answered') AS answered,
-                       count(*) FILTER (WHERE outcome = 'abstained') AS abstained,
-                       count(*) FILTER (WHERE outcome = 'failed') AS failed,
-                       count(*) FILTER (WHERE is_flagged) AS flagged,
-                       count(*) FILTER (WHERE is_helpful) AS helpful,
-                       percentile_cont(0.5) WITHIN GROUP (
-                           ORDER BY extract(epoch FROM completed_at - asked_at)::float8 * 1000
-                       ) FILTER (WHERE outcome IN ('answered', 'abstained')) AS median_ms
-                FROM traces LEFT JOIN votes USING (trace_id)
-                WHERE asked_at >= now() - make_interval(days => :days) AND question <> ''
-            """),
-            {"days": days},
-        ).one()
-    return Stats(days=days, **row._mapping)
-
-
-def build_text(stats: Stats) -> str:
-    """The counts as lines of plain text."""
-    if not stats.asked:
-        return f"Nobody has asked anything in the last {stats.days} days."
-    lines = [
-        f"In the last {stats.days} days",
-        _counted("Asked", stats.asked),
-        _counted("Answered", stats.answered, stats.asked),
-        _counted("Abstained", stats.abstained, stats.asked),
-        _counted("Failed", stats.failed, stats.asked),
-        _counted("Flagged 👎", stats.flagged, stats.asked),
-        _counted("Helpful 👍", stats.helpful, stats.asked),
-    ]
-    if stats.median_ms is not None:
-        lines.append(f"Median time: {stats.median_ms / 1000:.1f} s")
-    return "\n".join(lines)
+        return _load_sources(connection, freshness_days)
 
 
 def to_json(stats: Stats) -> str:
-    """The counts as one line of JSON."""
-    median_ms = None if stats.median_ms is None else round(stats.median_ms, 1)
-    return json.dumps({**asdict(stats), "median_ms": median_ms})
+    """The sums as one line of JSON."""
+    return json.dumps(
+        {
+            "days": stats.scope.days,
+            **_round(stats.counts),
+            "before": _round(stats.before),
+            "freshness_days": stats.freshness_days,
+            "sources": [asdict(source) for source in stats.sources],
+            "runs": [asdict(run) for run in stats.runs],
+            "gaps": asdict(stats.gaps),
+        },
+        ensure_ascii=False,
+    )
 
 
-def _counted(name: str, number: int, of: int | None = None) -> str:
-    return f"{name}: {number}" + (f" ({number / of:.0%})" if of else "")
+def _round(counts: Counts) -> dict[str, float | None]:
+    return {
+        name: value if value is None else round(value, 1) for name, value in asdict(counts).items()
+    }
+
+
+def _load_counts(connection: Connection, scope: Scope) -> tuple[Counts, Counts]:
+    rows = connection.execute(
+        text("""
+            WITH votes AS (
+                SELECT trace_id, bool_or(vote < 0) AS is_flagged, bool_or(vote > 0) AS is_helpful
+                FROM feedback GROUP BY trace_id
+            ),
+            questions AS (
+                SELECT *, asked_at < now() - make_interval(days => :days) AS is_before,
+                       CASE WHEN outcome IN ('answered', 'abstained') THEN
+                           extract(epoch FROM completed_at - asked_at)::float8 * 1000
+                       END AS took_ms
+                FROM traces LEFT JOIN votes USING (trace_id)
+                WHERE asked_at >= now() - make_interval(days => 2 * :days) AND question <> ''
+                AND (CAST(:channel_id AS text) IS NULL OR channel_id = :channel_id)
+            )
+            SELECT is_before, count(*) AS asked,
+                   count(*) FILTER (WHERE outcome = 'answered') AS answered,
+                   count(*) FILTER (WHERE outcome = 'abstained') AS abstained,
+                   count(*) FILTER (WHERE outcome = 'failed') AS failed,
+                   count(*) FILTER (WHERE is_flagged) AS flagged,
+                   count(*) FILTER (WHERE is_helpful) AS helpful,
+                   coalesce(sum(coalesce((tokens ->> 'input')::bigint, 0)
+                                + coalesce((tokens ->> 'rewrite_input')::bigint, 0)), 0)::bigint
+                       AS input_tokens,
+                   coalesce(sum(coalesce((tokens ->> 'output')::bigint, 0)
+                                + coalesce((tokens ->> 'rewrite_output')::bigint, 0)), 0)::bigint
+                       AS output_tokens,
+                   percentile_cont(0.5) WITHIN GROUP (ORDER BY took_ms) AS median_ms,
+                   percentile_cont(0.95) WITHIN GROUP (ORDER BY took_ms) AS p95_ms
+            FROM questions GROUP BY is_before
+        """),
+        {"days": scope.days, "channel_id": scope.channel_id},
+    ).mappings()
+    counts = {row["is_before"]: _read_counts(dict(row)) for row in rows}
+    return counts.get(False, Counts()), counts.get(True, Counts())
+
+
+def _read_counts(row: dict[str, int]) -> Counts:
+    del row["is_before"]
+    return Counts(**row)
+
+
+def _load_gaps(connection: Connection, scope: Scope, viewer: Viewer) -> Gaps:
+    # What the viewer may not see does not leave the database.
+    rows = connection.execute(
+        text("""
+            WITH flags AS (SELECT DISTINCT trace_id FROM feedback WHERE vote < 0),
+            questions AS (
+                SELECT question, asked_at, settings #>> '{unknown,0}' AS name,
+                       outcome = 'abstained' AS is_abstained,
+                       flags.trace_id IS NOT NULL AS is_flagged,
+                       :is_admin OR coalesce(user_id = :user_id, false) AS is_visible
+                FROM traces LEFT JOIN flags USING (trace_id)
+                WHERE asked_at >= now() - make_interval(days => :days) AND question <> ''
+                AND (CAST(:channel_id AS text) IS NULL OR channel_id = :channel_id)
+                AND (outcome = 'abstained' OR flags.trace_id IS NOT NULL)
+            ),
+            keyed AS (
+                SELECT *, name IS NOT NULL AS is_named,
+                       coalesce(
+                           nullif(regexp_replace(lower(name), '[[:space:][:punct:]]+', '', 'g'),
+                                  ''),
+                           nullif(btrim(regexp_replace(lower(question), '\\s+', ' ', 'g'),
+                                        ' ?!.,;:…''"“”‘’'), ''),
+                           question
+                       ) AS key
+                FROM questions
+            )
+            SELECT count(*) AS count,
+                   count(*) FILTER (WHERE is_abstained) AS abstained,
+                   count(*) FILTER (WHERE is_flagged) AS flagged,
+                   (array_agg(name ORDER BY asked_at DESC) FILTER (WHERE is_visible))[1] AS name,
+                   (array_agg(question ORDER BY asked_at DESC) FILTER (WHERE is_visible))[1]
+                       AS question,
+                   count(*) OVER () AS groups,
+                   sum(count(*)) OVER ()::bigint AS questions
+            FROM keyed GROUP BY is_named, key
+            ORDER BY bool_or(is_visible) DESC, count(*) DESC, max(asked_at) DESC LIMIT :most
+        """),
+        {
+            "days": scope.days,
+            "channel_id": scope.channel_id,
+            "user_id": viewer.user_id,
+            "is_admin": viewer.is_admin,
+            "most": MOST_GAPS,
+        },
+    ).all()
+    if not rows:
+        return Gaps()
+    return Gaps(
+        groups=rows[0].groups,
+        questions=rows[0].questions,
+        top=tuple(
+            Gap(
+                count=row._mapping["count"],
+                abstained=row.abstained,
+                flagged=row.flagged,
+                name=row.name,
+                question=row.question,
+            )
+            for row in rows
+        ),
+    )
+
+
+def _load_sources(connection: Connection, freshness_days: int) -> tuple[Source, ...]:
+    rows = connection.execute(
+        text("""
+            SELECT source AS name,
+                   count(*) FILTER (WHERE verified_at >= current_date - :days) AS fresh,
+                   count(*) FILTER (WHERE verified_at < current_date - :days) AS stale,
+                   count(*) FILTER (WHERE verified_at IS NULL) AS undated
+            FROM documents GROUP BY source ORDER BY source
+        """),
+        {"days": freshness_days},
+    )
+    return tuple(Source(**row._mapping) for row in rows)
+
+
+def _load_runs(connection: Connection) -> tuple[SetRuns, ...]:
+    """The sets run last; a set that no page answers has no recall."""
+    rows = connection.execute(
+        text("""
+            SELECT cases_name AS name, recalls[1] AS recall_at_5, recalls[2] AS before
+            FROM (
+                SELECT cases_name, max(run_id) AS last,
+                       array_agg((means #>> '{all,recall@5}')::float8 ORDER BY run_id DESC)
+                           AS recalls
+                FROM eval_runs WHERE means #>> '{all,recall@5}' IS NOT NULL GROUP BY cases_name
+            ) AS sets
+            ORDER BY last DESC LIMIT :most
+        """),
+        {"most": MOST_RUNS},
+    )
+    return tuple(SetRuns(**row._mapping) for row in rows)

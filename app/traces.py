@@ -8,7 +8,7 @@ from uuid import UUID
 
 from sqlalchemy import text
 
-from app.records import Answer, Arrival, PastAnswer
+from app.records import Answer, Arrival, OwnQuestion, PastAnswer
 from retrieval.db import Database
 from retrieval.records import LEGS, Candidate, Retrieval
 
@@ -39,6 +39,8 @@ def save_retrieval(
 
     tokens are what wording the queries cost.
     """
+    # What went unanswered for one name is told by it, however the questions were worded.
+    unknown = {"unknown": list(retrieval.unknown)} if retrieval.unknown else {}
     _update(
         database,
         trace_id,
@@ -48,7 +50,7 @@ def save_retrieval(
         queries=[retrieval.query.text, *retrieval.query.variants],
         candidates=json.dumps([build_candidate_row(each) for each in retrieval.candidates]),
         kept=[candidate.section.section_id for candidate in retrieval.kept],
-        settings=json.dumps(dict(retrieval.settings)),
+        settings=json.dumps({**retrieval.settings, **unknown}),
         stage_ms=json.dumps(dict(retrieval.stage_ms)),
         tokens=json.dumps(dict(tokens)),
     )
@@ -140,6 +142,25 @@ def find_past_answers(
             {"channel_id": channel_id, "thread_ts": thread_ts, "limit": limit},
         ).all()
     return [PastAnswer(**row._mapping) for row in reversed(rows)]
+
+
+def find_own(
+    database: Database, team_id: str, user_id: str, *, limit: int = 10
+) -> list[OwnQuestion]:
+    """What one person has asked in Slack, latest first."""
+    with database.transaction() as connection:
+        rows = connection.execute(
+            text("""
+                SELECT question, asked_at, outcome, channel_id, thread_ts,
+                       answer_ts[1] AS answer_ts
+                FROM traces
+                WHERE surface = 'slack' AND team_id = :team_id AND user_id = :user_id
+                AND question <> ''
+                ORDER BY asked_at DESC LIMIT :limit
+            """),
+            {"team_id": team_id, "user_id": user_id, "limit": limit},
+        ).all()
+    return [OwnQuestion(**row._mapping) for row in rows]
 
 
 def _update(database: Database, trace_id: UUID, assignments: str, **values: object) -> None:

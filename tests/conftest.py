@@ -21,8 +21,8 @@ if TYPE_CHECKING:  # what needs PyTorch takes seconds to import, and most tests 
 # Before anything that reads them is imported: nothing of the developer's own setup counts here,
 # no model is looked for on a network, and localhost is not reached through a proxy.
 OWN_PREFIXES = (
-    *("ANSWER_", "ANTHROPIC_", "DATABASE_", "EMBEDDING_", "FOOTNOTE_", "LOG_"),
-    *("RERANK_", "REWRITE_", "SLACK_", "TENANT_"),
+    *("ADMINS", "ANSWER_", "ANTHROPIC_", "DATABASE_", "EMBEDDING_", "FOOTNOTE_", "FRESHNESS_"),
+    *("LOG_", "RERANK_", "REWRITE_", "SLACK_", "TENANT_"),
 )
 for name in list(os.environ):
     if name.startswith(OWN_PREFIXES) or name.lower().endswith("_proxy"):

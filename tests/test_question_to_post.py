@@ -45,7 +45,7 @@ def serving(slack: SlackStandIn, answerer: Answerer) -> Iterator[None]:
     client = posting.build_client(slack.bot_token, slack.api_url)
     database = answerer.retriever.database
     jobs = Jobs(client=client, database=database, answerer=answerer, executor=ThreadPoolExecutor(2))
-    app = build_app(client, database=database, jobs=jobs)
+    app = build_app(client, database=database, jobs=jobs, settings=Settings())
     with slack.connected(app):
         yield
         app.listener_runner.listener_executor.shutdown()
@@ -63,9 +63,15 @@ def ask(slack: SlackStandIn, answerer: Answerer, question: str) -> dict[str, Any
     return answer
 
 
+def find_source_list(answer: Mapping[str, Any]) -> str:
+    *_, sources, buttons = answer["blocks"]
+    assert (sources["type"], buttons["type"]) == ("context", "context_actions")
+    return str(sources["elements"][0]["text"])
+
+
 def find_sources(answer: Mapping[str, Any]) -> dict[int, str]:
     """The URL of each number in the source list."""
-    lines = answer["blocks"][-1]["elements"][0]["text"].splitlines()
+    lines = find_source_list(answer).splitlines()
     found = [re.match(r"\[(\d+)\] <([^|>]+)\|", line) for line in lines]
     return {int(match[1]): match[2] for match in found if match}
 
@@ -81,7 +87,7 @@ def test_a_question_becomes_a_quoted_answer_and_a_trace(
     answer = ask(slack, quoting, ERR_2041)
     assert "ERR_2041" in answer["text"] and "[1]" in answer["text"]
     assert find_sources(answer)[1].startswith("https://wiki.halvermeer.example/")
-    assert "verified 2026-" in answer["blocks"][-1]["elements"][0]["text"]
+    assert "verified 2026-" in find_source_list(answer)
     (call,) = slack.calls("chat.postMessage")
     assert (call.params["unfurl_links"], call.params["unfurl_media"]) == (False, False)
 

@@ -63,6 +63,8 @@ def test_the_manifest_sends_what_is_listened_to() -> None:
     )
     commands = [each["command"] for each in manifest["features"]["slash_commands"]]
     assert set(commands) == set(re.findall(r'app\.command\("(/\w+)"', code))
+    interactive = re.search(r"app\.(action|view|options|shortcut)\(", code) is not None
+    assert manifest["settings"]["interactivity"]["is_enabled"] == interactive
 
 
 @pytest.mark.parametrize("case", CASES, ids=[case.case_id for case in CASES])

@@ -13,6 +13,7 @@ from slack_sdk import WebClient
 from slack_sdk.errors import SlackApiError
 from slack_sdk.http_retry import ConnectionErrorRetryHandler, FixedValueRetryIntervalCalculator
 
+from tests.stand_ins import slack_limits
 from tests.stand_ins.claude import Cite, ClaudeStandIn, Text
 from tests.stand_ins.slack import SlackStandIn
 
@@ -257,6 +258,81 @@ def test_bolt_answers_over_socket_mode(slack: SlackStandIn) -> None:
         (call,) = slack.wait_for_call("views.open")
         envelope_id = slack.send_view_submission(call.params["view"], user_id="U1", values={})
         assert slack.wait_for_ack(envelope_id).payload == {"response_action": "clear"}
+
+
+def test_an_ephemeral_message_is_there_for_one_person(slack: SlackStandIn) -> None:
+    button = {"type": "button", "action_id": "more", "text": {"text": "More"}}
+    shown = web_client(slack).chat_postEphemeral(
+        channel="C1", user="U1", text="a", blocks=[{"type": "actions", "elements": [button]}]
+    )
+    assert slack.messages("C1") == []
+    app, seen = bolt_app(slack), threading.Event()
+
+    @app.action("more")
+    def more(ack: Ack, body: dict[str, Any]) -> None:
+        ack()
+        assert "message" not in body
+        assert body["container"]["is_ephemeral"]
+        seen.set()
+
+    with slack.connected(app):
+        action = {"type": "button", "action_id": "more"}
+        where: dict[str, Any] = {"channel_id": "C1", "message_ts": shown["message_ts"]}
+        slack.send_block_action(action, user_id="U1", **where)
+        assert seen.wait(10)
+        with pytest.raises(KeyError):
+            slack.send_block_action(action, user_id="U2", **where)
+
+
+def form(**more: Any) -> dict[str, Any]:
+    """A modal with a menu that is filled while one types."""
+    label = {"type": "plain_text", "text": "Page"}
+    element = {"type": "external_select", "action_id": "page", "min_query_length": 2}
+    block = {"type": "input", "block_id": "p", "label": label, "element": element, **more}
+    words = {"title": label, "submit": label}
+    return {"type": "modal", "callback_id": "form", **words, "blocks": [block]}
+
+
+def test_slack_asks_for_options_while_one_types(slack: SlackStandIn) -> None:
+    app = bolt_app(slack)
+
+    @app.options("page")
+    def options(ack: Ack, body: dict[str, Any]) -> None:
+        text = {"type": "plain_text", "text": body["value"]}
+        ack(options=[{"text": text, "value": body["view"]["callback_id"]}])
+
+    with slack.connected(app):
+        envelope_id = slack.send_block_suggestion(
+            form(), user_id="U1", action_id="page", value="le"
+        )
+        payload = slack.wait_for_ack(envelope_id).payload
+    text = {"type": "plain_text", "text": "le"}
+    assert payload == {"options": [{"text": text, "value": "form"}]}
+    assert slack_limits.option_problems(payload["options"]) == []
+
+
+LONG_OPTION = {"text": {"type": "plain_text", "text": "a" * 76}, "value": "1"}
+RADIO = {"type": "radio_buttons", "options": [LONG_OPTION]}
+
+
+@pytest.mark.parametrize(
+    "view",
+    [
+        {**form(), "title": {"type": "plain_text", "text": "a" * 25}},
+        {**form(), "submit": {"type": "plain_text", "text": "a" * 25}},
+        {key: value for key, value in form().items() if key != "submit"},
+        {**form(), "private_metadata": "a" * 3_001},
+        {**form(), "blocks": [{"type": "context_actions", "elements": [{}]}]},
+        {**form(), "blocks": form()["blocks"] * 101},
+        form(element=RADIO),
+        form(element={"type": "radio_buttons", "options": []}),
+        form(element={"type": "plain_text_input", "max_length": 2, "initial_value": "abc"}),
+        form(label={"type": "mrkdwn", "text": "Page"}),
+    ],
+)
+def test_slack_refuses_forms_that_break_its_rules(view: dict[str, Any]) -> None:
+    assert slack_limits.view_problems(form()) == []
+    assert slack_limits.view_problems(view)
 
 
 def test_each_envelope_goes_to_one_connection_and_a_refresh_loses_none(

@@ -4,9 +4,9 @@ import logging
 from typing import Any
 from uuid import uuid4
 
-from slack_bolt import App, BoltContext, Respond
+from slack_bolt import App, BoltContext, BoltResponse, Respond
 
-from app import posting, turns
+from app import modals, posting, turns
 from app.jobs import Jobs
 from app.listeners import messages
 
@@ -14,11 +14,11 @@ log = logging.getLogger(__name__)
 
 
 def register(app: App, jobs: Jobs) -> None:
-    """Have every error logged, and told to whoever waits for an answer."""
+    """Have every error logged, and told to whoever waits for what did not come."""
 
     def failed(
         error: Exception, body: dict[str, Any], context: BoltContext, respond: Respond
-    ) -> None:
+    ) -> BoltResponse | None:
         event = body.get("event", {})
         if event.get("type") in ("app_mention", "message"):
             arrival = turns.build_arrival(
@@ -27,10 +27,21 @@ def register(app: App, jobs: Jobs) -> None:
                 bot_user_id=str(context.bot_user_id),
             )
             jobs.fail(error, arrival, None)
-            return
+            return None
         reference = uuid4()
         log.error("%s failed", reference, exc_info=error)
-        if "command" in body:
-            posting.reply_privately(respond, posting.FAILURE.format(reference=reference))
+        sentence = posting.NOT_DONE.format(reference=reference)
+        kind = "command" if "command" in body else body.get("type")
+        if kind == "view_submission":
+            # Below the note, in the form that stays open with all that was written.
+            told = {"response_action": "errors", "errors": {modals.NOTE: sentence}}
+            return BoltResponse(status=200, body=told)
+        if kind == "block_suggestion":
+            return BoltResponse(status=200, body={"options": []})
+        if kind == "command":
+            sentence = posting.FAILURE.format(reference=reference)
+        if respond.response_url:
+            posting.reply_privately(respond, sentence)
+        return None
 
     app.error(failed)

@@ -1,37 +1,45 @@
 """👍 and 👎 on our answers."""
 
-from collections.abc import Callable
 from typing import Any
 from uuid import UUID
 
 from slack_bolt import App
+from slack_sdk import WebClient
 
-from app import feedback, traces
-from app.feedback import Vote
+from app import blocks, feedback, posting, traces
+from app.feedback import Ballot
 from retrieval.db import Database
 
 
 def register(app: App, database: Database) -> None:
     """Listen to reactions; those on other messages or of other kinds are let pass."""
 
-    def added(event: dict[str, Any]) -> None:
-        _pass_on(event, database, feedback.vote)
+    def added(event: dict[str, Any], client: WebClient) -> None:
+        if found := find(event):
+            count(*found, client, database)
 
     def removed(event: dict[str, Any]) -> None:
-        _pass_on(event, database, feedback.take_back)
+        if found := find(event):
+            ballot, trace_id = found
+            feedback.take_back(database, trace_id, ballot.user_id, ballot.vote)
+
+    def find(event: dict[str, Any]) -> tuple[Ballot, UUID] | None:
+        ballot = feedback.read_reaction(event)
+        if ballot is None:
+            return None
+        trace_id = traces.find_by_answer(database, ballot.channel_id, ballot.answer_ts)
+        return None if trace_id is None else (ballot, trace_id)
 
     app.event("reaction_added")(added)
     app.event("reaction_removed")(removed)
 
 
-def _pass_on(
-    event: dict[str, Any],
-    database: Database,
-    change: Callable[[Database, UUID, str, Vote], None],
-) -> None:
-    vote, item = feedback.find_vote(event["reaction"]), event["item"]
-    if vote is None or item["type"] != "message":
-        return
-    trace_id = traces.find_by_answer(database, item["channel"], item["ts"])
-    if trace_id is not None:
-        change(database, trace_id, event["user"], vote)
+def count(ballot: Ballot, trace_id: UUID, client: WebClient, database: Database) -> None:
+    """Count a vote on the answer of a trace, and thank for it."""
+    feedback.vote(database, trace_id, ballot.user_id, ballot.vote, ballot.voted_at)
+    reader = posting.Reader(
+        user_id=ballot.user_id,
+        channel_id=ballot.channel_id,
+        thread_ts=feedback.load_thread_ts(database, trace_id),
+    )
+    posting.show_privately(client, reader, blocks.build_thanks(ballot.vote, ballot.answer_ts))

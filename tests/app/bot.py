@@ -11,6 +11,7 @@ from slack_bolt import App
 from sqlalchemy import text
 
 from app import posting, traces
+from app.config import Settings
 from app.jobs import Jobs
 from app.records import Answer, Turn
 from app.serve import build_app
@@ -19,6 +20,7 @@ from tests.stand_ins.recording import Recording
 from tests.stand_ins.slack import SlackStandIn
 
 Json = dict[str, Any]
+ADMIN = "U9"  # sees what others asked
 
 
 class GivenAnswers:
@@ -62,7 +64,8 @@ class Bot:
             answerer=self.answerer,
             executor=ThreadPoolExecutor(4),
         )
-        self.app: App = build_app(client, database=database, jobs=self.jobs)
+        settings = Settings(admins=frozenset({ADMIN}))
+        self.app: App = build_app(client, database=database, jobs=self.jobs, settings=settings)
 
     def settle(self, *envelope_ids: str) -> None:
         """Return once all that these envelopes set off is over; nothing more is taken."""

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from app import blocks
+from app import blocks, feedback
 from app.records import Answer, Citation
 from tests.stand_ins import slack_limits
 
@@ -38,9 +38,15 @@ def texts(answer: Answer) -> list[str]:
 
 
 def block_texts(message: blocks.Message) -> list[str]:
+    return [holder["text"] for holder in holders(message)]
+
+
+def holders(message: blocks.Message) -> list[dict[str, Any]]:
+    """The text objects of a message, but those of its buttons, which are the same in each."""
     return [
-        holder["text"]
+        holder
         for block in message.blocks
+        if block["type"] != "context_actions"
         for holder in block.get("elements", [block.get("text")])
     ]
 
@@ -58,17 +64,8 @@ def test_p28_nothing_in_answer_title_owner_or_fallback_pings() -> None:
         assert not re.search(r"<[@!#]", text)
     assert "Page &lt;!channel&gt;" in texts(Answer(text=PINGING))[0]
     messages = blocks.build_messages(answer)
-    holders = [holder for message in messages for holder in mrkdwn_objects(message)]
-    assert all(holder["verbatim"] for holder in holders)  # nor does Slack read @here in it
-
-
-def mrkdwn_objects(message: blocks.Message) -> list[dict[str, Any]]:
-    return [
-        holder
-        for block in message.blocks
-        for holder in block.get("elements", [block.get("text")])
-        if holder["type"] == "mrkdwn"
-    ]
+    # Nor does Slack read @here in it.
+    assert all(holder["verbatim"] for message in messages for holder in holders(message))
 
 
 def test_p31_a_source_with_odd_characters_is_one_link() -> None:
@@ -106,7 +103,7 @@ def test_a_source_says_where_it_leads_and_how_fresh_it_is(source: Citation, line
 def test_sources_stand_below_the_answer_and_in_the_fallback() -> None:
     answer = Answer(text="Five [1].", citations=(citation(), citation(marker=2, owner=None)))
     (message,) = blocks.build_messages(answer)
-    assert [block["type"] for block in message.blocks] == ["section", "context"]
+    assert [block["type"] for block in message.blocks] == ["section", "context", "context_actions"]
     (element,) = message.blocks[1]["elements"]
     assert [line[:3] for line in element["text"].splitlines()] == ["[1]", "[2]"]
     assert message.text == f"Five [1].\n\n{element['text']}"
@@ -116,7 +113,22 @@ def test_an_answer_without_sources_has_no_source_list() -> None:
     (message,) = blocks.build_messages(
         Answer(text="I found nothing.", abstained_because="NO_CANDIDATES")
     )
+    assert [block["type"] for block in message.blocks] == ["section", "context_actions"]
+
+
+def test_small_talk_is_not_voted_on() -> None:
+    (message,) = blocks.build_messages(Answer(text="Ask me a question."))
     assert [block["type"] for block in message.blocks] == ["section"]
+
+
+def test_a_button_says_which_vote_it_is_to_eyes_and_screen_readers() -> None:
+    (message,) = blocks.build_messages(Answer(text="Five [1].", citations=(citation(),)))
+    (element,) = message.blocks[-1]["elements"]
+    assert (element["type"], element["action_id"]) == ("feedback_buttons", blocks.FEEDBACK)
+    for name, vote in (("positive_button", 1), ("negative_button", -1)):
+        button = element[name]
+        assert feedback.find_vote(button["value"]) == vote
+        assert button["text"]["text"] and button["accessibility_label"]
 
 
 LONG = {
@@ -154,6 +166,9 @@ def test_slack_takes_an_answer_of_any_length(markdown: str) -> None:
             assert text.count("```") % 2 == 0  # no cut leaves a fence open
             assert not re.search(r"[<>]", re.sub(r"<[^<>]+>", "", text))  # nor a link
     assert "[6]" in block_texts(messages[-1])[-1]
+    assert [message for message in messages if message.blocks[-1]["type"] == "context_actions"] == [
+        messages[-1]
+    ]
 
 
 def test_a_cut_loses_nothing() -> None:

@@ -10,6 +10,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from app.cli import main
+from retrieval.db import Database
+from tests.app.questions import ask
 from tests.conftest import SAMPLE
 
 ERR_2041 = "what does err 2041 mean?"
@@ -326,13 +328,29 @@ def test_calibrate_fits_a_floor_to_the_cases_given(indexed_url: str, tmp_path: P
     assert "cannot be written" in fail(indexed_url, "calibrate", cases, "--out", nowhere)
 
 
-def test_stats_json_has_the_counts(database_url: str) -> None:
-    assert load(database_url, "stats", "--json", "--days", "7") == {
+def test_stats_json_has_the_sums(database_url: str) -> None:
+    counts = ["asked", "answered", "abstained", "failed", "flagged", "helpful"]
+    tokens = ["input_tokens", "output_tokens"]
+    nothing = {**dict.fromkeys([*counts, *tokens], 0), "median_ms": None, "p95_ms": None}
+    assert load(database_url, "stats", "--json", "--days", "7", FRESHNESS_DAYS="90") == {
         "days": 7,
-        **dict.fromkeys(["asked", "answered", "abstained", "failed", "flagged", "helpful"], 0),
-        "median_ms": None,
+        **nothing,
+        "before": nothing,
+        "freshness_days": 90,
+        "sources": [],
+        "runs": [],
+        "gaps": {"groups": 0, "questions": 0, "top": []},
     }
     assert footnote(database_url, "stats", "--days", "0").exit_code == 2
+
+
+def test_stats_words_what_was_asked(database_url: str) -> None:
+    opened = Database(database_url, tenant_id="acme")
+    ask(opened, "abstained", question="<!here> how\x1b[2Jlong?", user_id="U2")
+    opened.close()
+    text = succeed(database_url, "stats", TENANT_ID="acme")
+    assert text.startswith("In the last 30 days\nAsked: 1\n")
+    assert "\n1 × <!here> how[2Jlong? · not answered\n" in text
 
 
 @pytest.mark.model

@@ -1,11 +1,13 @@
 """One vote a person."""
 
+from datetime import UTC, datetime, timedelta
+from typing import Any
 from uuid import UUID
 
 import pytest
 
 from app import feedback, traces
-from app.feedback import Vote
+from app.feedback import Ballot, Complaint, Vote
 from app.records import Arrival
 from retrieval.db import Database
 from tests.app.bot import find_rows
@@ -63,3 +65,58 @@ def test_votes_stay_with_their_tenant(
     assert votes(other) == []
     other.close()
     assert votes(database) == [("U1", 1)]
+
+
+def test_a_vote_given_earlier_changes_nothing_when_it_is_counted_later(
+    database: Database, trace_id: UUID
+) -> None:
+    now = datetime.now(UTC)
+    feedback.vote(database, trace_id, "U1", 1, now)
+    feedback.vote(database, trace_id, "U1", -1, now - timedelta(seconds=1))
+    assert votes(database) == [("U1", 1)]
+    feedback.vote(database, trace_id, "U1", -1, now)  # delivered in the order given
+    assert votes(database) == [("U1", -1)]
+
+
+def test_a_second_thumbs_down_keeps_what_was_said(database: Database, trace_id: UUID) -> None:
+    complaint = Complaint(reason="wrong", note="2 h")
+    feedback.vote(database, trace_id, "U1", -1)
+    assert feedback.save_complaint(database, trace_id, "U1", complaint) == trace_id
+    feedback.vote(database, trace_id, "U1", -1)
+    assert feedback.load_complaint(database, trace_id, "U1") == complaint
+
+
+def test_only_who_voted_against_can_say_what_is_wrong(database: Database, trace_id: UUID) -> None:
+    feedback.vote(database, trace_id, "U1", 1)
+    for user_id in ("U1", "U2"):
+        assert feedback.save_complaint(database, trace_id, user_id, Complaint(note="x")) is None
+    assert feedback.load_complaint(database, trace_id, "U2") == Complaint()
+    assert [row.note for row in find_rows(database, "feedback")] == [None]
+
+
+def test_a_page_that_is_gone_is_none(database: Database) -> None:
+    assert feedback.load_page(database, 1) is None
+
+
+def test_a_reaction_tells_who_voted_on_what_and_when() -> None:
+    event: dict[str, Any] = {
+        "user": "U1",
+        "reaction": "thumbsdown",
+        "item": {"type": "message", "channel": "C1", "ts": "1767225601.000001"},
+        "event_ts": "1767225660.500000",
+    }
+    assert feedback.read_reaction(event) == Ballot(
+        channel_id="C1",
+        answer_ts="1767225601.000001",
+        user_id="U1",
+        vote=-1,
+        voted_at=datetime(2026, 1, 1, 0, 1, 0, 500_000, tzinfo=UTC),
+    )
+    assert feedback.read_reaction({**event, "reaction": "eyes"}) is None
+    assert feedback.read_reaction({**event, "item": {"type": "file", "file": "F1"}}) is None
+
+
+def test_a_button_that_stands_for_no_vote_is_an_error() -> None:
+    body = {"actions": [{"value": "maybe"}], "container": {}}
+    with pytest.raises(ValueError, match="stands for none"):
+        feedback.read_click(body)

@@ -45,7 +45,8 @@ def test_a_mention_is_answered_in_its_thread_with_sources(bot: Bot) -> None:
     source = "<https://wiki.example/failover#times|Failover › Times>"
     line = f"[1] {source} · verified 2026-03-01 · Platform"
     assert post["thread_ts"] == question["ts"]  # P13
-    assert [block["type"] for block in post["blocks"]] == ["section", "context"]
+    types = [block["type"] for block in post["blocks"]]
+    assert types == ["section", "context", "context_actions"]
     assert post["blocks"][0]["text"]["text"] == "It takes *30 s* [1]."
     assert post["blocks"][1]["elements"][0]["text"] == line
     assert post["text"] == f"It takes *30 s* [1].\n\n{line}"

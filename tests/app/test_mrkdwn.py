@@ -104,3 +104,24 @@ def test_text_is_cut_between_paragraphs_then_lines_then_words() -> None:
     assert cut("```\n" + "line\n" * 12 + "```") == [
         "```\n" + "\n".join(["line"] * number) + "\n```" for number in (10, 2)
     ]
+
+
+@pytest.mark.parametrize(
+    ("text", "quoted"),
+    [
+        ("how  long\nis it?", "how long is it?"),
+        ("<!channel> & <@U1>", "&lt;!channel&gt; &amp; &lt;@U1&gt;"),
+        ("what is ERR_2041?", "`what is ERR_2041?`"),
+        ("`a` <b>", "`'a' &lt;b&gt;`"),
+        ("a\u202eb\u200bc", "abc"),
+        ("x" * 11, "x" * 9 + "…"),
+        ("*" * 11, "`*********…`"),
+    ],
+)
+def test_words_of_somebody_are_shown_as_they_are_on_one_line(text: str, quoted: str) -> None:
+    assert mrkdwn.quote(text, 10 if len(text) == 11 else 40) == quoted
+
+
+def test_lines_share_a_text_as_far_as_it_goes() -> None:
+    assert mrkdwn.join_lines(["ab", "c", "def", "g"], 4) == ["ab\nc", "def", "g"]
+    assert mrkdwn.join_lines([], 4) == []

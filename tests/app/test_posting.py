@@ -77,3 +77,25 @@ def test_a_sign_that_does_not_work_is_let_be(slack: SlackStandIn, client: WebCli
     posting.clear_working(client, arrival)
     posting.clear_working(client, arrival)  # Slack: no_reaction
     assert len(slack.calls("reactions.add")) == 1
+
+
+def test_what_one_person_sees_is_neither_waited_for_nor_sent_again(
+    slack: SlackStandIn, client: WebClient
+) -> None:
+    reader = posting.Reader(user_id="U1", channel_id="C1")
+    slack.fail_next("chat.postEphemeral", status=429, headers={"Retry-After": "60"})
+    slack.fail_next("chat.postEphemeral", drop_connection=True)
+    for _ in range(3):
+        posting.show_privately(client, reader, MESSAGE)
+    statuses = [call.answer and call.answer["ok"] for call in slack.calls("chat.postEphemeral")]
+    assert statuses == [False, None, True]
+
+
+def test_a_form_that_slack_does_not_open_is_an_error(
+    slack: SlackStandIn, client: WebClient
+) -> None:
+    slack.fail_next("views.open", drop_connection=True)
+    for _ in range(2):  # the second time: invalid_trigger_id
+        with pytest.raises(posting.FormRefused):
+            posting.open_form(client, "trigger", {"type": "modal"})
+    assert len(slack.calls("views.open")) == 2

@@ -11,7 +11,7 @@ import pytest
 import yaml
 from pydantic import SecretStr
 
-from app import posting, serve
+from app import posting, ragstats, serve
 from app.config import Settings
 from retrieval.db import Database
 from retrieval.errors import ConfigError
@@ -35,7 +35,7 @@ def test_both_tokens_are_found() -> None:
 
 def build(slack: SlackStandIn, bot: Bot, token: str, url: str | None = None) -> None:
     client = posting.build_client(token, url or slack.api_url)
-    serve.build_app(client, database=bot.database, jobs=bot.jobs)
+    serve.build_app(client, database=bot.database, jobs=bot.jobs, settings=Settings())
 
 
 def test_a_refused_bot_token_is_told_by_its_name(slack: SlackStandIn, bot: Bot) -> None:
@@ -108,14 +108,16 @@ def test_a_signal_asks_to_stop_and_a_second_one_ends(number: signal.Signals) -> 
 def test_the_manifest_has_what_the_listeners_need() -> None:
     assert MANIFEST["_metadata"] == {"major_version": 2}
     assert set(MANIFEST["settings"]["event_subscriptions"]["bot_events"]) == {
-        *("app_mention", "message.im", "reaction_added", "reaction_removed"),
+        *("app_home_opened", "app_mention", "message.im", "reaction_added", "reaction_removed"),
     }
     assert set(MANIFEST["oauth_config"]["scopes"]["bot"]) == {
         *("app_mentions:read", "im:history", "reactions:read", "commands"),  # to hear
         *("chat:write", "reactions:write"),  # to answer
     }
-    assert [each["command"] for each in MANIFEST["features"]["slash_commands"]] == ["/ragstats"]
+    (command,) = MANIFEST["features"]["slash_commands"]
+    assert f"{command['command']} {command['usage_hint']}" in ragstats.USAGE
     assert MANIFEST["settings"]["socket_mode_enabled"]
+    assert MANIFEST["features"]["app_home"]["home_tab_enabled"]
     assert MANIFEST["features"]["app_home"]["messages_tab_enabled"]
     assert not MANIFEST["features"]["app_home"]["messages_tab_read_only_enabled"]
 

@@ -1,62 +1,51 @@
-"""The counts of the last days."""
+"""The sums of the last days."""
 
 import json
-from dataclasses import replace
-from uuid import UUID
-
-from sqlalchemy import text
 
 from app import feedback, stats
-from app.stats import Stats
+from app.records import Answer, Arrival
+from app.stats import Counts, Gap, Gaps, Scope, SetRuns, Source, Stats, Viewer
+from app.traces import claim, save_answer, save_retrieval
 from retrieval.db import Database
+from retrieval.records import Query, Retrieval
+from tests.app.questions import add_page, add_run, ask
+
+EVERYTHING = Viewer(is_admin=True)
 
 
-def ask(
+def load(
     database: Database,
-    outcome: str,
+    viewer: Viewer = EVERYTHING,
     *,
-    took_s: float | None = None,
-    days_ago: float = 1,
-    question: str = "how long?",
-) -> UUID:
-    statement = text("""
-        INSERT INTO traces (tenant_id, surface, question, outcome, asked_at, completed_at)
-        SELECT :tenant_id, 'terminal', :question, :outcome, asked_at,
-               asked_at + CAST(:took_s AS float8) * interval '1 second'
-        FROM (SELECT now() - CAST(:days_ago AS float8) * interval '1 day' AS asked_at) AS times
-        RETURNING trace_id
-    """)
-    values = {
-        "tenant_id": database.tenant_id,
-        "question": question,
-        "outcome": outcome,
-        "took_s": took_s,
-        "days_ago": days_ago,
-    }
-    with database.transaction() as connection:
-        trace_id: UUID = connection.execute(statement, values).scalar_one()
-    return trace_id
+    days: int = 30,
+    channel_id: str | None = None,
+) -> Stats:
+    return stats.load_stats(database, Scope(days=days, channel_id=channel_id), viewer=viewer)
 
 
-def test_no_questions_make_no_figures(database: Database) -> None:
-    loaded = stats.load_stats(database)
-    assert (loaded.asked, loaded.median_ms) == (0, None)
-    assert stats.build_text(loaded) == "Nobody has asked anything in the last 30 days."
+def gaps(database: Database, viewer: Viewer = EVERYTHING) -> list[tuple[int, str | None]]:
+    """How often each was asked, and in which words."""
+    return [(gap.count, gap.question) for gap in load(database, viewer).gaps.top]
+
+
+def test_an_empty_database_has_empty_sums(database: Database) -> None:
+    assert load(database) == Stats(
+        scope=Scope(), counts=Counts(), before=Counts(), freshness_days=365
+    )
 
 
 def test_questions_are_counted_by_what_came_of_them(database: Database) -> None:
-    first, second = (ask(database, "answered", took_s=seconds) for seconds in (1, 2))
+    first, second = (ask(database, took_s=seconds) for seconds in (1, 2))
     ask(database, "abstained", took_s=6)
     ask(database, "failed", took_s=0)  # counts in no median
     ask(database, "pending")
-    ask(database, "answered", took_s=9, days_ago=31)
-    ask(database, "answered", took_s=9, question="")  # a bare mention
+    ask(database, took_s=9, days_ago=61)
+    ask(database, took_s=9, question="")  # a bare mention
     feedback.vote(database, first, "U1", -1)
     feedback.vote(database, first, "U2", -1)
     feedback.vote(database, first, "U3", 1)
     feedback.vote(database, second, "U1", 1)
-    assert stats.load_stats(database) == Stats(
-        days=30,
+    assert load(database).counts == Counts(
         asked=5,
         answered=2,
         abstained=1,
@@ -64,62 +53,193 @@ def test_questions_are_counted_by_what_came_of_them(database: Database) -> None:
         flagged=1,
         helpful=2,
         median_ms=2000,  # of 1, 2 and 6 s
+        p95_ms=5600,  # 9/10 of the way from 2 to 6 s
     )
 
 
-def test_days_are_counted_back_from_now(database: Database) -> None:
-    ask(database, "answered", took_s=1, days_ago=6.9)
-    ask(database, "answered", took_s=1, days_ago=7.1)
-    assert stats.load_stats(database, days=7).asked == 1
+def test_days_are_counted_back_from_now_and_the_period_before_from_there(
+    database: Database,
+) -> None:
+    for days_ago in (6.9, 7.1, 13.9, 14.1):
+        ask(database, took_s=1, days_ago=days_ago)
+    loaded = load(database, days=7)
+    assert (loaded.counts.asked, loaded.before.asked) == (1, 2)
 
 
-def test_another_tenant_has_its_own_counts(database: Database, database_url: str) -> None:
-    ask(database, "answered", took_s=1)
+def test_a_channel_has_counts_and_gaps_of_its_own(database: Database) -> None:
+    ask(database, "abstained", question="here?")
+    ask(database, "abstained", question="there?", channel_id="C2")
+    ask(database, channel_id="C2", days_ago=31)
+    loaded = load(database, channel_id="C1")
+    assert (loaded.counts.asked, loaded.before.asked) == (1, 0)
+    assert [gap.question for gap in loaded.gaps.top] == ["here?"]
+
+
+def test_tokens_are_those_of_rewording_and_answering(database: Database) -> None:
+    ask(database, tokens={"input": 1_000, "output": 100})
+    ask(database, tokens={"input": 2_000, "output": 200, "rewrite_input": 30, "rewrite_output": 4})
+    ask(database)  # without a model
+    counts = load(database).counts
+    assert (counts.input_tokens, counts.output_tokens) == (3_030, 304)
+
+
+def test_another_tenant_has_its_own_sums(database: Database, database_url: str) -> None:
+    ask(database, "abstained")
+    add_page(database, "wiki", "a.md", verified_days_ago=1)
+    add_run(database, "handbook/dev", 0.8)
     other = Database(database_url, tenant_id="other")
-    assert stats.load_stats(other).asked == 0
+    assert load(other) == Stats(scope=Scope(), counts=Counts(), before=Counts(), freshness_days=365)
     other.close()
 
 
-COUNTS = Stats(
-    days=30,
+def test_questions_are_one_whatever_their_case_spacing_and_outer_punctuation(
+    database: Database,
+) -> None:
+    ask(database, "abstained", question="Do we get  shares", days_ago=3)
+    ask(database, "abstained", question="do we get shares??", days_ago=2)
+    ask(database, "abstained", question="do we get options?")
+    ask(database, "abstained", question="???", days_ago=4)
+    assert gaps(database) == [
+        (2, "do we get shares??"),  # the last wording
+        (1, "do we get options?"),
+        (1, "???"),
+    ]
+
+
+def test_questions_about_one_unknown_name_are_one(database: Database) -> None:
+    ask(database, "abstained", question="what is ERR_9?", unknown="ERR_9", days_ago=2)
+    ask(database, "abstained", question="err 9, help", unknown="err 9")
+    ask(database, "abstained", question="err9")  # a text that only looks like it
+    named, plain = load(database).gaps.top
+    assert named == Gap(count=2, abstained=2, flagged=0, name="err 9", question="err 9, help")
+    assert (plain.count, plain.name) == (1, None)
+
+
+def test_the_name_that_no_page_mentions_is_kept_with_the_trace(database: Database) -> None:
+    trace_id = claim(database, Arrival(question="what is ERR_9?"))
+    assert trace_id
+    query = Query(text="what is ERR_9?", question="what is ERR_9?")
+    retrieval = Retrieval(query=query, candidates=(), kept=(), unknown=("ERR_9",))
+    save_retrieval(database, trace_id, retrieval, tokens={})
+    answer = Answer(text="None.", abstained_because="UNKNOWN_IDENTIFIER")
+    save_answer(database, trace_id, answer, settings={}, stage_ms={})
+    assert [gap.name for gap in load(database).gaps.top] == ["ERR_9"]
+
+
+def test_a_gap_is_unanswered_or_flagged_or_both(database: Database) -> None:
+    flagged = ask(database, question="how far?")
+    both = ask(database, "abstained", question="how far?")
+    ask(database, "failed", question="how far?")
+    ask(database, question="how near?")
+    for trace_id in (flagged, both):
+        feedback.vote(database, trace_id, "U1", -1)
+        feedback.vote(database, trace_id, "U2", -1)
+    (gap,) = load(database).gaps.top
+    assert (gap.count, gap.abstained, gap.flagged) == (2, 1, 2)
+
+
+def test_the_most_frequent_gaps_come_first_and_of_the_rest_the_number(database: Database) -> None:
+    for number in range(stats.MOST_GAPS + 3):
+        ask(database, "abstained", question=f"question {number}?", days_ago=1 + number)
+    ask(database, "abstained", question="question 9?", days_ago=29)
+    loaded = load(database).gaps
+    assert [gap.question for gap in loaded.top[:2]] == ["question 9?", "question 0?"]
+    assert len(loaded.top) == stats.MOST_GAPS
+    assert (loaded.groups, loaded.questions) == (stats.MOST_GAPS + 3, stats.MOST_GAPS + 4)
+
+
+def test_words_are_loaded_for_who_said_them_and_for_admins(database: Database) -> None:
+    ask(database, "abstained", question="my salary?", user_id="U1", days_ago=2)
+    ask(database, "abstained", question="My salary?", user_id="U2")
+    ask(database, "abstained", question="is sk-9 bad?", user_id="U2", unknown="sk-9")
+    assert gaps(database) == [(2, "My salary?"), (1, "is sk-9 bad?")]
+    assert gaps(database, Viewer(user_id="U1")) == [(2, "my salary?"), (1, None)]
+    assert gaps(database, Viewer(user_id="U3")) == [(2, None), (1, None)]
+    assert gaps(database, Viewer()) == [(2, None), (1, None)]
+    assert [gap.name for gap in load(database, Viewer(user_id="U1")).gaps.top] == [None, None]
+
+
+def test_ones_own_gaps_come_first(database: Database) -> None:
+    for _ in range(2):
+        ask(database, "abstained", question="how far?", user_id="U2")
+    ask(database, "abstained", question="how long?", user_id="U1", days_ago=9)
+    assert gaps(database, Viewer(user_id="U1")) == [(1, "how long?"), (2, None)]
+    assert gaps(database) == [(2, "how far?"), (1, "how long?")]
+
+
+def test_pages_are_fresh_stale_or_without_a_date(database: Database) -> None:
+    for number, days_ago in enumerate([0, 365, 366, None]):
+        add_page(database, "wiki", f"{number}.md", verified_days_ago=days_ago)
+    add_page(database, "guide", "a.md", verified_days_ago=20)
+    assert stats.load_sources(database, 365) == (
+        Source(name="guide", fresh=1, stale=0, undated=0),
+        Source(name="wiki", fresh=2, stale=1, undated=1),
+    )
+    assert stats.load_sources(database, 10)[0] == Source(name="guide", fresh=0, stale=1, undated=0)
+
+
+def test_the_last_two_runs_of_each_set_are_compared(database: Database) -> None:
+    for name, recall in (("dev", 0.7), ("dev", 0.86), ("docs", 0.8), ("dev", 0.89), ("off", None)):
+        add_run(database, name, recall)
+    assert load(database).runs == (
+        SetRuns(name="dev", recall_at_5=0.89, before=0.86),
+        SetRuns(name="docs", recall_at_5=0.8, before=None),
+    )
+
+
+COUNTS = Counts(
     asked=8,
     answered=5,
     abstained=2,
     failed=1,
     flagged=1,
     helpful=3,
-    median_ms=2345.6,
+    input_tokens=900,
+    output_tokens=80,
+    median_ms=2345.6789,
+    p95_ms=9000.04,
+)
+LOADED = Stats(
+    scope=Scope(days=7),
+    counts=COUNTS,
+    before=Counts(),
+    freshness_days=365,
+    gaps=Gaps(
+        groups=1,
+        questions=2,
+        top=(Gap(count=2, abstained=2, flagged=0, name=None, question="wie lange – ungefähr?"),),
+    ),
+    sources=(Source(name="wiki", fresh=1, stale=2, undated=3),),
+    runs=(SetRuns(name="dev", recall_at_5=0.8, before=None),),
 )
 
 
-def test_the_text_has_shares_and_seconds() -> None:
-    assert stats.build_text(COUNTS) == (
-        "In the last 30 days\n"
-        "Asked: 8\n"
-        "Answered: 5 (62%)\n"
-        "Abstained: 2 (25%)\n"
-        "Failed: 1 (12%)\n"
-        "Flagged 👎: 1 (12%)\n"
-        "Helpful 👍: 3 (38%)\n"
-        "Median time: 2.3 s"
-    )
-
-
-def test_the_json_is_one_line_with_every_count() -> None:
-    assert json.loads(stats.to_json(COUNTS)) == {
-        "days": 30,
-        "asked": 8,
-        "answered": 5,
-        "abstained": 2,
-        "failed": 1,
-        "flagged": 1,
-        "helpful": 3,
-        "median_ms": 2345.6,
+def test_the_json_is_one_line_with_every_sum_to_tenths_of_a_millisecond() -> None:
+    line = stats.to_json(LOADED)
+    counts = {"asked": 8, "answered": 5, "abstained": 2, "failed": 1, "flagged": 1, "helpful": 3}
+    tokens = {"input_tokens": 900, "output_tokens": 80}
+    assert json.loads(line) == {
+        "days": 7,
+        **counts,
+        **tokens,
+        "median_ms": 2345.7,
+        "p95_ms": 9000.0,
+        "before": {**dict.fromkeys([*counts, *tokens], 0), "median_ms": None, "p95_ms": None},
+        "freshness_days": 365,
+        "sources": [{"name": "wiki", "fresh": 1, "stale": 2, "undated": 3}],
+        "runs": [{"name": "dev", "recall_at_5": 0.8, "before": None}],
+        "gaps": {
+            "groups": 1,
+            "questions": 2,
+            "top": [
+                {
+                    "count": 2,
+                    "abstained": 2,
+                    "flagged": 0,
+                    "name": None,
+                    "question": "wie lange – ungefähr?",
+                }
+            ],
+        },
     }
-    assert "\n" not in stats.to_json(COUNTS)
-
-
-def test_the_json_has_tenths_of_a_millisecond() -> None:
-    counts = replace(COUNTS, median_ms=2345.6789)
-    assert json.loads(stats.to_json(counts))["median_ms"] == 2345.7
-    assert json.loads(stats.to_json(replace(COUNTS, median_ms=None)))["median_ms"] is None
+    assert "\n" not in line

@@ -174,16 +174,21 @@ class SlackStandIn:
     def send_block_action(
         self, action: Mapping[str, Any], *, user_id: str, channel_id: str, message_ts: str
     ) -> str:
-        """Use a button of a posted message; returns the envelope_id.
+        """Use a button of a message; returns the envelope_id.
 
-        action is what Slack puts into actions[0]: type, action_id, value.
+        action is what Slack puts into actions[0]: type, action_id, value. Of an ephemeral message,
+        known by the message_ts that its call was answered with, Slack does not show the content.
         """
-        found = [message for message in self.messages(channel_id) if message["ts"] == message_ts]
+        with self._lock:
+            message = self.workspace.find_shown(channel_id, message_ts, user_id)
+            action_ts = self.workspace.next_ts()
         payload = slack_payloads.block_actions(
             action,
             user_id=user_id,
             channel_id=channel_id,
-            message=found[0],
+            message_ts=message_ts,
+            message=message,
+            action_ts=action_ts,
             trigger_id=self._trigger_id(),
             response_url=self._response_url(),
         )
@@ -195,6 +200,24 @@ class SlackStandIn:
         """Submit a view that was opened, as its call's params["view"]; returns the envelope_id."""
         payload = slack_payloads.view_submission(
             view, user_id=user_id, values=values, trigger_id=self._trigger_id()
+        )
+        return self._send("interactive", payload)
+
+    def send_block_suggestion(
+        self, view: Mapping[str, Any], *, user_id: str, action_id: str, value: str
+    ) -> str:
+        """Type into an external_select of an opened view; returns the envelope_id.
+
+        The payload of its ack holds the options.
+        """
+        (block,) = (
+            block
+            for block in view["blocks"]
+            if block.get("element", {}).get("action_id") == action_id
+        )
+        assert len(value) >= block["element"].get("min_query_length", 3)
+        payload = slack_payloads.block_suggestion(
+            view, user_id=user_id, block_id=block["block_id"], action_id=action_id, value=value
         )
         return self._send("interactive", payload)
 

@@ -80,25 +80,44 @@ def block_actions(
     *,
     user_id: str,
     channel_id: str,
-    message: Mapping[str, Any],
+    message_ts: str,
+    message: Mapping[str, Any] | None,
+    action_ts: str,
     trigger_id: str,
     response_url: str,
 ) -> Json:
+    """A button that was pressed; message is None when it is an ephemeral one."""
     container = {
         "type": "message",
-        "message_ts": message["ts"],
+        "message_ts": message_ts,
         "channel_id": channel_id,
-        "is_ephemeral": False,
+        "is_ephemeral": message is None,
     }
     return {
         "type": "block_actions",
-        **_interaction(user_id, trigger_id),
+        **_interaction(user_id),
+        "trigger_id": trigger_id,
         "container": container,
         "channel": {"id": channel_id, "name": channel_id.lower()},
-        "message": dict(message),
+        **({} if message is None else {"message": dict(message)}),
         "state": {"values": {}},
         "response_url": response_url,
-        "actions": [{"block_id": "b", "action_ts": message["ts"], **action}],
+        "actions": [{"block_id": "b", "action_ts": action_ts, **action}],
+    }
+
+
+def block_suggestion(
+    view: Mapping[str, Any], *, user_id: str, block_id: str, action_id: str, value: str
+) -> Json:
+    """What was typed so far into an external_select of a view."""
+    return {
+        "type": "block_suggestion",
+        **_interaction(user_id),
+        "container": {"type": "view", "view_id": view.get("id")},
+        "action_id": action_id,
+        "block_id": block_id,
+        "value": value,
+        "view": {**view, "team_id": TEAM_ID, "state": {"values": {}}},
     }
 
 
@@ -107,13 +126,14 @@ def view_submission(
 ) -> Json:
     return {
         "type": "view_submission",
-        **_interaction(user_id, trigger_id),
+        **_interaction(user_id),
+        "trigger_id": trigger_id,
         "view": {**view, "team_id": TEAM_ID, "state": {"values": values}},
         "response_urls": [],
     }
 
 
-def _interaction(user_id: str, trigger_id: str) -> Json:
+def _interaction(user_id: str) -> Json:
     return {
         "user": {"id": user_id, "username": user_id.lower(), "team_id": TEAM_ID},
         "team": {"id": TEAM_ID, "domain": "stand-in"},
@@ -121,5 +141,4 @@ def _interaction(user_id: str, trigger_id: str) -> Json:
         "is_enterprise_install": False,
         "api_app_id": APP_ID,
         "token": TOKEN,
-        "trigger_id": trigger_id,
     }

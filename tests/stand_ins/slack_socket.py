@@ -45,6 +45,7 @@ class SocketMode:
         self._thread = threading.Thread(target=self._server.serve_forever)
         self._changed = threading.Condition()
         self._connections: deque[ServerConnection] = deque()  # the next in turn first
+        self._addresses: dict[ServerConnection, object] = {}  # a closed one does not tell its own
         self._waiting: deque[Mapping[str, Any]] = deque()
         self._sent_at: dict[str, float] = {}
 
@@ -94,14 +95,16 @@ class SocketMode:
     def close_connections(self, client_address: object = None) -> None:
         """Close the connection from one address, or all of them, by a closing handshake."""
         with self._changed:
-            open_now = list(self._connections)
-        for connection in open_now:
-            if client_address in (None, connection.remote_address):
+            open_now = {each: self._addresses[each] for each in self._connections}
+        for connection, address in open_now.items():
+            if client_address in (None, address):
                 connection.close()
 
     def _talk(self, connection: ServerConnection) -> None:
+        address = connection.remote_address
         with self._changed:
             connection.send(json.dumps(_hello(len(self._connections) + 1)))
+            self._addresses[connection] = address
             self._connections.append(connection)
             self._send_waiting()
             self._changed.notify_all()

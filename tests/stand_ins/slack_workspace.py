@@ -7,6 +7,7 @@ raises Refused with Slack's error.
 import re
 from collections import defaultdict
 from collections.abc import Callable, Mapping
+from copy import deepcopy
 from typing import Any
 
 from . import slack_limits
@@ -42,6 +43,7 @@ class Workspace:
         self.channels: dict[str, Json] = {}
         self.users: dict[str, Json] = {}
         self._messages: defaultdict[str, dict[str, Json]] = defaultdict(dict)  # by channel, ts
+        self._shown_to: dict[tuple[str, str], str] = {}  # of ephemeral messages, by channel, ts
         self._ts_count = 0
         self._trigger_ids: set[str] = set()
         self.methods: Mapping[str, Callable[[Json], Json]] = {
@@ -56,6 +58,7 @@ class Workspace:
             "conversations.info": self._channel_info,
             "users.info": self._user_info,
             "views.open": self._open_view,
+            "views.publish": self._publish_view,
         }
 
     def messages(self, channel_id: str, thread_ts: str | None = None) -> list[Json]:
@@ -70,6 +73,17 @@ class Workspace:
     def keep(self, channel_id: str, message: Mapping[str, Any]) -> None:
         """Store a message that a person wrote, unless it is there already."""
         self._messages[channel_id].setdefault(message["ts"], {"type": "message", **message})
+
+    def find_shown(self, channel_id: str, ts: str, user_id: str) -> Json | None:
+        """A message that a person sees; None when it is one that only they see.
+
+        Raises KeyError when they do not see it.
+        """
+        if (channel_id, ts) not in self._shown_to:
+            return deepcopy(self._messages[channel_id][ts])
+        if self._shown_to[channel_id, ts] != user_id:
+            raise KeyError(ts)
+        return None
 
     def next_ts(self) -> str:
         self._ts_count += 1
@@ -100,10 +114,12 @@ class Workspace:
         return {"ok": True, "channel": channel_id, "ts": message["ts"], "message": message}
 
     def _post_ephemeral(self, params: Json) -> Json:
-        self._open_channel(params)
-        self._user(params)
+        channel_id = self._open_channel(params)
+        user_id = self._user(params)
         _new_message(params, slack_limits.POST_TEXT)
-        return {"ok": True, "message_ts": self.next_ts()}  # an ephemeral message is not stored
+        ts = self.next_ts()
+        self._shown_to[channel_id, ts] = user_id  # an ephemeral message itself is not stored
+        return {"ok": True, "message_ts": ts}
 
     def _update(self, params: Json) -> Json:
         channel_id = self._open_channel(params)
@@ -183,15 +199,21 @@ class Workspace:
         if params.get("trigger_id") not in self._trigger_ids:
             raise Refused("invalid_trigger_id")
         view = params.get("view") or {}
+        details = slack_limits.view_problems(view)
+        if details or view.get("type") != "modal":
+            raise Refused("invalid_arguments", *details)
+        self._trigger_ids.remove(params["trigger_id"])  # each opens one view
+        return {"ok": True, "view": {"id": f"V{self.next_ts()}", "hash": "1.a", **view}}
+
+    def _publish_view(self, params: Json) -> Json:
+        self._user({"user": params.get("user_id")})
+        view = params.get("view") or {}
         blocks = view.get("blocks") or []
         details = slack_limits.problems(blocks)
         if len(blocks) > slack_limits.VIEW_BLOCKS:
             details.append("[ERROR] no more than 100 items allowed [json-pointer:/view/blocks]")
-        if not 0 < len(view.get("title", {}).get("text", "")) <= 24:
-            details.append("[ERROR] must be 1 to 24 characters [json-pointer:/view/title/text]")
-        if details or view.get("type") != "modal":
+        if details or view.get("type") != "home":
             raise Refused("invalid_arguments", *details)
-        self._trigger_ids.remove(params["trigger_id"])  # each opens one view
         return {"ok": True, "view": {"id": f"V{self.next_ts()}", "hash": "1.a", **view}}
 
     def _channel(self, params: Json) -> str:

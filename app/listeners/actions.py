@@ -1,0 +1,74 @@
+"""The buttons below an answer, and the form in which a 👎 is explained."""
+
+import logging
+from collections.abc import Callable
+from typing import Any
+from uuid import UUID
+
+from slack_bolt import Ack, App, BoltResponse
+from slack_sdk import WebClient
+
+from app import blocks, feedback, modals, posting, traces
+from app.listeners import reactions
+from retrieval.db import Database
+
+log = logging.getLogger(__name__)
+
+
+def register(app: App, database: Database) -> None:
+    """Listen to the buttons for votes and for saying more, and to the form."""
+
+    def voted(body: dict[str, Any], client: WebClient) -> None:
+        ballot = feedback.read_click(body)
+        trace_id = find_trace(body, client, ballot.answer_ts)
+        if trace_id is None:
+            return
+        if ballot.vote < 0:
+            try:
+                open_form(body, client, trace_id)
+            except posting.FormRefused as error:  # the vote counts, and the thanks offer it again
+                log.info("No form for %s: %s", trace_id, type(error.__cause__).__name__)
+        reactions.count(ballot, trace_id, client, database)
+
+    def wants_to_say_more(body: dict[str, Any], client: WebClient) -> None:
+        trace_id = find_trace(body, client, body["actions"][0]["value"])
+        if trace_id is not None:
+            open_form(body, client, trace_id)
+
+    def find_trace(body: dict[str, Any], client: WebClient, answer_ts: str) -> UUID | None:
+        channel_id = body["container"]["channel_id"]
+        trace_id = traces.find_by_answer(database, channel_id, answer_ts)
+        if trace_id is None:
+            reader = posting.Reader(user_id=body["user"]["id"], channel_id=channel_id)
+            posting.show_privately(client, reader, blocks.build_notice(blocks.NO_TRACE))
+        return trace_id
+
+    def open_form(body: dict[str, Any], client: WebClient, trace_id: UUID) -> None:
+        # Before anything is written: Slack allows it for 3 s.
+        complaint = feedback.load_complaint(database, trace_id, body["user"]["id"])
+        page_id = complaint.document_id
+        page = None if page_id is None else feedback.load_page(database, page_id)
+        view = modals.build_complaint_view(trace_id, complaint, page)
+        posting.open_form(client, body["trigger_id"], view)
+
+    def said(ack: Ack, body: dict[str, Any]) -> None:
+        # Kept before ack() closes the form: where that fails, what was written is not lost.
+        trace_id, complaint = modals.parse_complaint(body["view"])
+        if feedback.save_complaint(database, trace_id, body["user"]["id"], complaint):
+            ack()
+        else:
+            ack(response_action="errors", errors={modals.NOTE: modals.NO_VOTE})
+
+    def title_typed(ack: Ack, body: dict[str, Any]) -> None:
+        ack(options=modals.build_page_options(feedback.find_pages(database, body["value"])))
+
+    app.action(blocks.FEEDBACK, middleware=[acknowledge])(voted)
+    app.action(blocks.SAY_MORE, middleware=[acknowledge])(wants_to_say_more)
+    app.view(modals.COMPLAINT)(said)
+    app.options(modals.PAGE)(title_typed)
+
+
+def acknowledge(ack: Ack, next: Callable[[], BoltResponse]) -> None:
+    """Tell Slack at once, even while every thread that runs listeners is busy."""
+    ack()
+    next()

@@ -1,0 +1,217 @@
+"""/ragstats: what is asked for, and the sums as text; pure."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+
+from app import blocks, mrkdwn
+from app.blocks import BLOCK_TEXT, FALLBACK_TEXT, Message
+from app.stats import MOST_GAPS, Counts, Gap, Gaps, SetRuns, Source, Stats
+
+PERIODS = {"7d": 7, "30d": 30, "90d": 90}
+FEW_GAPS = 5  # shown beside the sums
+# Of MOST_GAPS lines with both, each character escaped with five, 8,000 characters: fewer than
+# blocks.MESSAGE_TEXT.
+QUESTION_LENGTH = 90
+NAME_LENGTH = 30
+
+USAGE = """\
+*/ragstats [7d|30d|90d] [here] [gaps] [help]*
+`7d` `30d` `90d`  the last 7, 30 or 90 days beside as many before; 30 unless you say
+`here`  only what was asked in this channel
+`gaps`  only what went unanswered or was flagged, and more of it
+`help`  this
+Only you see the answer. What others asked is shown to admins alone; you see your own questions."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """What somebody wants to see."""
+
+    days: int = 30
+    is_here: bool = False  # of this channel alone
+    is_gaps: bool = False  # nothing but the gaps, and more of them
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Part:
+    title: str
+    lines: tuple[str, ...]
+
+
+def parse(text: str) -> Request | None:
+    """What was typed after the command; None where the usage is the answer.
+
+    Words come in any order and case, each once, and at most one period.
+    """
+    words = text.lower().split()
+    periods = [word for word in words if word in PERIODS]
+    if len(set(words)) < len(words) or len(periods) > 1 or set(words) - {*PERIODS, "here", "gaps"}:
+        return None
+    return Request(
+        days=PERIODS[periods[0]] if periods else 30,
+        is_here="here" in words,
+        is_gaps="gaps" in words,
+    )
+
+
+def build_message(stats: Stats) -> Message:
+    """The sums for Slack."""
+    return _build_message(_build_parts(stats, mrkdwn.quote))
+
+
+def build_gaps(stats: Stats) -> Message:
+    """The gaps alone for Slack, more of them."""
+    title = f"Unanswered or flagged in {_name_period(stats)}"
+    return _build_message([_build_gaps(stats.gaps, title, mrkdwn.quote, MOST_GAPS)])
+
+
+def build_usage() -> Message:
+    """How to ask."""
+    return blocks.build_notice(USAGE)
+
+
+def build_text(stats: Stats) -> str:
+    """The sums for the terminal."""
+    parts = _build_parts(stats, mrkdwn.flatten)
+    return "\n\n".join("\n".join((part.title, *part.lines)) for part in parts)
+
+
+Quote = Callable[[str, int], str]  # somebody's words on one line, of at most so many characters
+
+
+def _build_message(parts: Iterable[_Part]) -> Message:
+    lines: list[str] = []
+    sections: list[blocks.Block] = []
+    for part in parts:
+        lines += [part.title, *part.lines]
+        texts = mrkdwn.join_lines([f"*{part.title}*", *part.lines], BLOCK_TEXT)
+        sections += map(mrkdwn.build_section, texts)
+    return Message(text=mrkdwn.join_lines(lines, FALLBACK_TEXT)[0], blocks=tuple(sections))
+
+
+def _build_parts(stats: Stats, quote: Quote) -> Iterator[_Part]:
+    period = _name_period(stats)
+    if stats.counts.asked:
+        beside = f", beside the {stats.scope.days} before" if stats.before.asked else ""
+        lines = tuple(_build_counts(stats.counts, stats.before))
+        yield _Part(title=f"In {period}{beside}", lines=lines)
+    else:
+        yield _Part(title=f"Nobody has asked anything in {period}.", lines=())
+    if stats.gaps.groups:
+        yield _build_gaps(stats.gaps, "Unanswered or flagged", quote, FEW_GAPS)
+    lines = tuple(filter(None, [_build_pages(stats), _build_runs(stats.runs, quote)]))
+    yield _Part(title="The index", lines=lines)
+
+
+def _name_period(stats: Stats) -> str:
+    where = " in this channel" if stats.scope.channel_id else ""
+    return f"the last {stats.scope.days} {'day' if stats.scope.days == 1 else 'days'}{where}"
+
+
+def _build_counts(counts: Counts, before: Counts) -> Iterator[str]:
+    yield f"Asked: {counts.asked:,}{_trend(counts.asked, before.asked) if before.asked else ''}"
+    for name, field in (
+        ("Answered", "answered"),
+        ("Abstained", "abstained"),
+        ("Failed", "failed"),
+        ("Flagged 👎", "flagged"),
+        ("Helpful 👍", "helpful"),
+    ):
+        yield f"{name}: {_build_share(field, counts, before)}"
+    if counts.median_ms is not None and counts.p95_ms is not None:
+        trend = ""
+        if before.median_ms is not None:
+            trend = _trend(round(counts.median_ms, -2), round(before.median_ms, -2), _seconds)
+        yield (
+            f"Time to answer: median {_seconds(counts.median_ms)}{trend}, "
+            f"95% within {_seconds(counts.p95_ms)}"
+        )
+    if counts.input_tokens or counts.output_tokens:
+        yield f"Tokens: {counts.input_tokens:,} in, {counts.output_tokens:,} out"
+
+
+def _build_share(field: str, counts: Counts, before: Counts) -> str:
+    """A count with its share of what was asked, and how that has moved."""
+    number: int = getattr(counts, field)
+    share = round(100 * number / counts.asked)
+    trend = ""
+    if before.asked:
+        trend = _trend(share, round(100 * getattr(before, field) / before.asked), _points)
+    return f"{number:,} ({share}%){trend}"
+
+
+def _trend(now: float, before: float, show: Callable[[float], str] = "{:,.0f}".format) -> str:
+    if now == before:
+        return " ="
+    return f" {'↑' if now > before else '↓'} {show(abs(now - before))}"
+
+
+def _points(number: float) -> str:
+    return f"{number:.0f} {'point' if number == 1 else 'points'}"
+
+
+def _seconds(ms: float) -> str:
+    return f"{ms / 1000:.1f} s"
+
+
+def _build_gaps(gaps: Gaps, title: str, quote: Quote, most: int) -> _Part:
+    shown = gaps.top[:most]
+    lines = [
+        line if (alike := len(list(same))) == 1 else f"{line} · {alike} such questions"
+        for line, same in groupby(_build_gap(gap, quote) for gap in shown)
+    ]
+    if gaps.groups > len(shown):
+        rest = gaps.questions - sum(gap.count for gap in shown)
+        lines.append(f"and {rest:,} {'question' if rest == 1 else 'questions'} more")
+    if not lines:
+        lines = ["Nothing."]
+    return _Part(title=title, lines=tuple(lines))
+
+
+def _build_gap(gap: Gap, quote: Quote) -> str:
+    question = quote(gap.question, QUESTION_LENGTH) if gap.question else "asked by others"
+    line = f"{gap.count:,} × {question} · {_build_outcome(gap)}"
+    return f"{line} · no page mentions {quote(gap.name, NAME_LENGTH)}" if gap.name else line
+
+
+def _build_outcome(gap: Gap) -> str:
+    """What came of the questions; with numbers where it is not the same for all."""
+    outcomes = {"not answered": gap.abstained, "flagged 👎": gap.flagged}
+    return ", ".join(
+        name if number == gap.count else f"{number:,} {name}"
+        for name, number in outcomes.items()
+        if number
+    )
+
+
+def _build_pages(stats: Stats) -> str:
+    """How many pages there are, and how fresh."""
+    pages = sum(source.pages for source in stats.sources)
+    return f"Pages: {pages:,}{build_freshness(stats.sources, stats.freshness_days)}"
+
+
+def build_freshness(sources: Iterable[Source], freshness_days: int) -> str:
+    """What follows the number of pages: how many of them are how fresh; "" of none."""
+    listed = list(sources)
+    fresh, stale, undated = (
+        sum(getattr(source, name) for source in listed) for name in ("fresh", "stale", "undated")
+    )
+    facts = []
+    if fresh:
+        facts.append(f"{fresh:,} verified within {freshness_days:,} days")
+    if stale:
+        facts.append(f"{stale:,} longer ago")
+    if undated:
+        facts.append(f"{undated:,} without a date")
+    return f" ({', '.join(facts)})" if facts else ""
+
+
+def _build_runs(runs: Sequence[SetRuns], quote: Quote) -> str:
+    shown = (f"{quote(run.name, NAME_LENGTH)} {_build_recall(run)}" for run in runs)
+    return f"recall@5: {' · '.join(shown)}" if runs else ""
+
+
+def _build_recall(run: SetRuns) -> str:
+    before = "" if run.before is None else f"{run.before:.2f} → "
+    return f"{before}{run.recall_at_5:.2f}"

@@ -1,0 +1,73 @@
+"""Questions asked before, pages and runs, straight into the tables."""
+
+import json
+from uuid import UUID
+
+from sqlalchemy import text
+
+from retrieval.db import Database
+
+
+def ask(
+    database: Database,
+    outcome: str = "answered",
+    *,
+    question: str = "how long?",
+    took_s: float | None = None,
+    days_ago: float = 1,
+    user_id: str = "U1",
+    channel_id: str = "C1",
+    unknown: str | None = None,
+    tokens: dict[str, int] | None = None,
+) -> UUID:
+    """A question in Slack, and what came of it."""
+    statement = text("""
+        INSERT INTO traces (tenant_id, surface, team_id, question, outcome, asked_at, completed_at,
+                            user_id, channel_id, message_ts, thread_ts, settings, tokens)
+        SELECT :tenant_id, 'slack', 'T0001', :question, :outcome, asked_at,
+               asked_at + CAST(:took_s AS float8) * interval '1 second', :user_id, :channel_id,
+               gen_random_uuid()::text, '1767225600.000001', CAST(:settings AS jsonb),
+               CAST(:tokens AS jsonb)
+        FROM (SELECT now() - CAST(:days_ago AS float8) * interval '1 day' AS asked_at) AS times
+        RETURNING trace_id
+    """)
+    values = {
+        "tenant_id": database.tenant_id,
+        "question": question,
+        "outcome": outcome,
+        "took_s": took_s,
+        "days_ago": days_ago,
+        "user_id": user_id,
+        "channel_id": channel_id,
+        "settings": json.dumps({"unknown": [unknown]} if unknown else {}),
+        "tokens": json.dumps(tokens or {}),
+    }
+    with database.transaction() as connection:
+        trace_id: UUID = connection.execute(statement, values).scalar_one()
+    return trace_id
+
+
+def add_page(database: Database, source: str, path: str, *, verified_days_ago: int | None) -> None:
+    """A page without text."""
+    statement = text("""
+        INSERT INTO documents (tenant_id, source, path, title, url, text, content_hash, verified_at)
+        VALUES (:tenant_id, :source, :path, :path, '', '', '',
+                current_date - CAST(:days_ago AS integer))
+    """)
+    values = {"source": source, "path": path, "days_ago": verified_days_ago}
+    with database.transaction() as connection:
+        connection.execute(statement, {"tenant_id": database.tenant_id, **values})
+
+
+def add_run(database: Database, name: str, recall_at_5: float | None) -> None:
+    """A run over a set of cases."""
+    means = {"all": {"cases": 10} | ({} if recall_at_5 is None else {"recall@5": recall_at_5})}
+    statement = text("""
+        INSERT INTO eval_runs (tenant_id, cases_name, settings, means, results)
+        VALUES (:tenant_id, :name, '{}', CAST(:means AS jsonb), '[]')
+    """)
+    with database.transaction() as connection:
+        connection.execute(
+            statement,
+            {"tenant_id": database.tenant_id, "name": name, "means": json.dumps(means)},
+        )

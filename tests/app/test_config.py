@@ -1,0 +1,26 @@
+"""What the environment says."""
+
+import pytest
+
+from app.config import load_settings
+from retrieval.errors import ConfigError
+
+
+def test_without_variables_nobody_is_an_admin() -> None:
+    settings = load_settings()
+    assert (settings.admins, settings.freshness_days) == (frozenset(), 365)
+
+
+@pytest.mark.parametrize("value", ["U1,W2B", " U1 , W2B,", "W2B,U1,U1"])
+def test_admins_are_ids_by_commas(value: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ADMINS", value)
+    assert load_settings().admins == {"U1", "W2B"}
+
+
+@pytest.mark.parametrize("value", ["@ann", "U1;U2", "U1 U2", "ann@acme.example", '["U1"]'])
+def test_what_is_no_id_is_told(value: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ADMINS", value)
+    monkeypatch.setenv("FRESHNESS_DAYS", "0")
+    with pytest.raises(ConfigError, match=r"ADMINS: .*FRESHNESS_DAYS: ") as raised:
+        load_settings()
+    assert value not in str(raised.value)
