@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from sqlalchemy import create_engine, make_url, text
+from sqlalchemy import NullPool, create_engine, make_url, text
 
 from retrieval.db import Database, migrate, start_embedded
 from tests.stand_ins.claude import ClaudeStandIn
@@ -60,10 +60,10 @@ class Server:
         engine = create_engine(
             make_url(self.url(database)).set(drivername="postgresql+psycopg"),
             isolation_level="AUTOCOMMIT",
+            poolclass=NullPool,  # a statement that fails leaves no connection behind, either
         )
         with engine.connect() as connection:
             connection.execute(text(statement))
-        engine.dispose()
 
 
 @pytest.fixture(scope="session")
