@@ -17,6 +17,28 @@ if TYPE_CHECKING:  # takes seconds to import, and without a key nothing needs it
     from app.reword import Rewriter
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Searching:
+    """The pages are being searched."""
+
+    page_count: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reading:
+    """An answer is being made from what was found."""
+
+    section_count: int
+
+
+Stage = Searching | Reading
+Tell = Callable[[Stage], None]  # returns at once and raises nothing
+
+
+def _tell_nobody(stage: Stage) -> None:
+    pass
+
+
 @dataclass(frozen=True, kw_only=True)
 class Answerer:
     """The parts of the path, held open; safe to use from several threads."""
@@ -26,28 +48,38 @@ class Answerer:
     rewriter: "Rewriter | None" = None  # None: questions are worded by rules alone
 
     def answer(
-        self, turns: Sequence[Turn], trace_id: UUID, before_saving: Callable[[], None]
+        self,
+        turns: Sequence[Turn],
+        trace_id: UUID,
+        before_saving: Callable[[], None],
+        tell: Tell = _tell_nobody,
     ) -> Answer:
         """Answer the last turn, or abstain with a reason; the trace is complete but for answer_ts.
 
+        tell is told of each stage as it begins; there is none for an index without pages.
         Raises GenerationError when Claude gave nothing usable, ConfigError when Claude does not
         take the key or the model, IndexMismatch when another embedding model built the index, and
         what before_saving does; the trace then holds what was found so far.
         """
-        return self.retrieve_and_answer(turns, trace_id, before_saving)[1]
+        return self.retrieve_and_answer(turns, trace_id, before_saving, tell)[1]
 
     def retrieve_and_answer(
         self,
         turns: Sequence[Turn],
         trace_id: UUID,
         before_saving: Callable[[], None] = lambda: None,
+        tell: Tell = _tell_nobody,
     ) -> tuple[Retrieval, Answer]:
         """As answer, with all that was found; stage_ms has every stage, and their total."""
         database = self.retriever.database
         start = perf_counter()
+        if page_count := abstaining.load_searched(database).page_count:
+            tell(Searching(page_count=page_count))
         found = search(self.retriever, turns, self.rewriter)
         retrieval = found.retrieval
         traces.save_retrieval(database, trace_id, retrieval, tokens=found.tokens)
+        if retrieval.kept:
+            tell(Reading(section_count=len(retrieval.kept)))
         generating = perf_counter()
         answer = self._generate(turns, retrieval.query, retrieval)
         end = perf_counter()
@@ -74,7 +106,8 @@ class Answerer:
         text = abstaining.explain(
             answer.abstained_because, query, searched, unknown=retrieval.unknown
         )
-        return replace(answer, text=text)
+        nearest = abstaining.find_nearest(answer.abstained_because, retrieval)
+        return replace(answer, text=text, nearest=nearest)
 
 
 def _find_reason(retrieval: Retrieval) -> Abstention:

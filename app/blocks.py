@@ -5,8 +5,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from app import mrkdwn
+from app.escalation import Escalation
 from app.feedback import Vote
-from app.records import Answer, Citation
+from app.records import Answer, Citation, Nearest
 
 Block = dict[str, Any]
 
@@ -17,13 +18,27 @@ MESSAGE_TEXT = 10_000
 FALLBACK_TEXT = 3_900  # chat.update takes 4,000
 LABEL_LENGTH = 200  # with a URL and an owner, a source's line stays under BLOCK_TEXT
 OWNER_LENGTH = 60
+QUESTION_LENGTH = 500  # of one that is passed on; escaped, it still fits a block
 
-FEEDBACK, SAY_MORE = "feedback", "say_more"  # the action_ids of the buttons
+# The action_ids of the buttons.
+FEEDBACK, SAY_MORE, ASK_PERSON, RESOLVED = "feedback", "say_more", "ask_person", "resolved"
 
 THANKS: dict[Vote, str] = {
     1: "Thanks, your 👍 is counted. If something is wrong after all, 👎 takes its place.",
     -1: "Thanks, your 👎 is counted. If you say what is wrong, it is put right sooner.",
 }
+ASKED = "I asked <#{channel_id}>."
+ASKED_ALREADY = "This question has been passed on already; an answer comes here, in the thread."
+NOBODY_ASKED = (
+    "I can't reach anybody who may know this, so I have asked nobody. Please tell whoever looks "
+    "after Footnote."
+)
+ANSWER_IN_THREAD = "The answer is in the thread of that message, or comes there soon."
+INVITE_FIRST = (
+    "I am not in this conversation, so I can't answer here. Invite me first, or ask me directly."
+)
+NOTHING_TO_ASK = "There are no words in that message that I could look for."
+RESOLVED_BY = "<@{user_id}> has marked this question as resolved."
 NO_TRACE = "I no longer know how this answer came about, so nothing is counted or kept."
 
 _FEEDBACK: Block = {
@@ -69,11 +84,24 @@ def build_messages(answer: Answer) -> list[Message]:
     ]
     *others, last = [
         Message(text=_build_fallback(blocks), blocks=tuple(blocks))
-        for blocks in _share_out([*sections, *_build_source_blocks(answer.citations)])
+        for blocks in _share_out(
+            [
+                *sections,
+                *_build_source_blocks(answer.citations),
+                *_build_nearest_blocks(answer.nearest),
+            ]
+        )
     ]
     if answer.citations or answer.abstained_because:
         last = replace(last, blocks=(*last.blocks, _FEEDBACK))
     return [*others, last]
+
+
+def offer_person(message: Message) -> Message:
+    """A message that says that there is no answer, with the way to ask a person."""
+    *said, feedback = message.blocks
+    button = _build_button(ASK_PERSON, "Ask a person")
+    return replace(message, blocks=(*said, {"type": "actions", "elements": [button]}, feedback))
 
 
 def build_thanks(vote: Vote, answer_ts: str) -> Message:
@@ -82,12 +110,7 @@ def build_thanks(vote: Vote, answer_ts: str) -> Message:
     answer_ts is the message voted on: the button is pressed in another one.
     """
     section = {"type": "section", "text": _mrkdwn(THANKS[vote])}
-    button = {
-        "type": "button",
-        "action_id": SAY_MORE,
-        "text": {"type": "plain_text", "text": "Say what is wrong"},
-        "value": answer_ts,
-    }
+    button = {**_build_button(SAY_MORE, "Say what is wrong"), "value": answer_ts}
     more: list[Block] = [{"type": "actions", "elements": [button]}] if vote < 0 else []
     return Message(text=THANKS[vote], blocks=(section, *more))
 
@@ -95,6 +118,31 @@ def build_thanks(vote: Vote, answer_ts: str) -> Message:
 def build_notice(text: str) -> Message:
     """A line that is told to one person."""
     return Message(text=text, blocks=({"type": "section", "text": _mrkdwn(text)},))
+
+
+def build_escalation(asked: Escalation, group_id: str | None, workspace_url: str | None) -> Message:
+    """A question for those who may know, with the way to say that it is resolved."""
+    text = _build_passed_on(asked, workspace_url)
+    if group_id:
+        text = f"<!subteam^{group_id}> {text}"
+    button = {**_build_button(RESOLVED, "Resolved"), "value": str(asked.trace_id)}
+    section = {"type": "section", "text": _mrkdwn(text)}
+    return Message(text=text, blocks=(section, {"type": "actions", "elements": [button]}))
+
+
+def build_resolved(asked: Escalation, workspace_url: str | None) -> Message:
+    """The same once somebody has resolved it; a user group is not called again."""
+    text = _build_passed_on(asked, workspace_url)
+    end = f"Resolved by <@{asked.resolved_by}>"
+    section = {"type": "section", "text": _mrkdwn(text)}
+    context = {"type": "context", "elements": [_mrkdwn(end)]}
+    return Message(text=f"{text}\n\n{end}", blocks=(section, context))
+
+
+def build_permalink(workspace_url: str, channel_id: str, ts: str, thread_ts: str) -> str:
+    """A link to a message, as chat.getPermalink makes it, for which each would cost a call."""
+    place = f"{workspace_url.rstrip('/')}/archives/{channel_id}"
+    return f"{place}/p{ts.replace('.', '')}?thread_ts={thread_ts}&cid={channel_id}"
 
 
 def build_source_line(citation: Citation) -> str:
@@ -120,17 +168,50 @@ def _build_source_blocks(citations: Sequence[Citation]) -> Iterator[Block]:
         yield {"type": "context", "elements": [_mrkdwn(lines)]}
 
 
+def _build_nearest_blocks(nearest: Nearest | None) -> Iterator[Block]:
+    if nearest:
+        link = mrkdwn.link(nearest.url, _shorten(nearest.place, LABEL_LENGTH))
+        line = f"Nearest page, may not answer: {link}"
+        yield {"type": "context", "elements": [_mrkdwn(line)]}
+
+
+def _build_passed_on(asked: Escalation, workspace_url: str | None) -> str:
+    """Who asked what and where; of direct messages no link, which nobody else can follow."""
+    if asked.channel_id.startswith("D"):
+        place = "in a direct message"
+    else:
+        place = f"in <#{asked.channel_id}>"
+        if workspace_url:
+            url = build_permalink(
+                workspace_url, asked.channel_id, asked.message_ts, asked.thread_ts
+            )
+            place += f" ({mrkdwn.link(url, 'see the thread')})"
+    passed_on = f", passed on by <@{asked.asked_by}>" if asked.asked_by != asked.user_id else ""
+    return (
+        f"<@{asked.user_id}> asked this {place}{passed_on}, and I found no answer. Can you help?"
+        f"\n> {mrkdwn.quote(asked.question, QUESTION_LENGTH)}"
+    )
+
+
+def _build_button(action_id: str, text: str) -> Block:
+    return {
+        "type": "button",
+        "action_id": action_id,
+        "text": {"type": "plain_text", "text": text},
+    }
+
+
 def _mrkdwn(text: str) -> Block:
     # verbatim: Slack makes no links and mentions of its own from plain text.
     return {"type": "mrkdwn", "text": text, "verbatim": True}
 
 
 def _share_out(blocks: Sequence[Block]) -> Iterator[list[Block]]:
-    """The blocks in order, in as few messages as take them and, each, one block more."""
+    """The blocks in order, in as few messages as take them and, each, two blocks more."""
     message: list[Block] = []
     for block in blocks:
         length = sum(len(_text(each)) for each in (*message, block))
-        if message and (length > MESSAGE_TEXT or len(message) == MESSAGE_BLOCKS - 1):
+        if message and (length > MESSAGE_TEXT or len(message) == MESSAGE_BLOCKS - 2):
             yield message
             message = []
         message = [*message, block]

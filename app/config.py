@@ -1,16 +1,18 @@
 """Every environment variable that Footnote reads, read once."""
 
+import json
 from pathlib import Path
 from typing import Annotated, Literal
 
 from platformdirs import user_data_path
-from pydantic import BeforeValidator, Field, SecretStr, ValidationError
+from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, ValidationError
 from pydantic.types import StringConstraints
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from retrieval.errors import ConfigError
 from retrieval.tuning import PACKAGED
 
+SlackExpertId = Annotated[str, StringConstraints(pattern=r"^[CGS][A-Z0-9]+$")]
 SlackUserId = Annotated[str, StringConstraints(pattern=r"^[UW][A-Z0-9]+$")]
 
 
@@ -19,6 +21,19 @@ def _split(value: object) -> object:
     if not isinstance(value, str):
         return value
     return [part.strip() for part in value.split(",") if part.strip()]
+
+
+def _parse_json(value: object) -> object:
+    """What a JSON text says; raises ValueError, which names the variable, where it is none."""
+    return json.loads(value) if isinstance(value, str) else value
+
+
+def _strip(secret: SecretStr) -> SecretStr:
+    """The secret without blanks around it, such as the line break at the end of a file."""
+    stripped = secret.get_secret_value().strip()
+    if not stripped:
+        raise ValueError("it is blank")
+    return SecretStr(stripped)
 
 
 class Settings(BaseSettings):
@@ -46,11 +61,23 @@ class Settings(BaseSettings):
     rewrite_timeout_ms: int = Field(1_500, gt=0, description="Longest wait for its rewording")
     slack_bot_token: SecretStr | None = Field(None, description="xoxb-…, for `footnote serve`")
     slack_app_token: SecretStr | None = Field(None, description="xapp-…, for Socket Mode")
+    # A wrong token is noticed at the start; with a wrong secret, all that Slack sends is refused.
+    slack_signing_secret: Annotated[SecretStr, AfterValidator(_strip)] | None = Field(
+        None, description="For HTTP instead"
+    )
     slack_api_url: str = Field("https://slack.com/api/", description="Base URL of Slack's Web API")
     admins: Annotated[frozenset[SlackUserId], NoDecode, BeforeValidator(_split)] = Field(
         frozenset(), description="Slack user ids, by commas, of who may read others' questions"
     )
+    experts: Annotated[dict[str, SlackExpertId], NoDecode, BeforeValidator(_parse_json)] = Field(
+        {}, description="Channel or user group id to ask where nothing is found, by source, in JSON"
+    )
     freshness_days: int = Field(365, gt=0, description="How long a page counts as verified")
+    # In a container, 127.0.0.1 could be reached by nobody.
+    host: str = Field("0.0.0.0", description="Address to listen on")
+    port: int | None = Field(
+        None, gt=0, lt=65_536, description="Unset: 3000 for HTTP, none for Socket Mode"
+    )
     answer_workers: int = Field(8, gt=0, description="Questions worked on at once")
     log_level: Annotated[
         Literal["DEBUG", "INFO", "WARNING", "ERROR"], BeforeValidator(str.upper)

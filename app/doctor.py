@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from sqlalchemy import Connection, text
 
-from app import parts
+from app import parts, serve
 from app.config import Settings
 from app.database import open_database
 from retrieval import generations, relevance
@@ -60,12 +60,10 @@ def build_text(findings: Sequence[Finding]) -> str:
 def _examine_settings(settings: Settings) -> Iterator[Finding]:
     if settings.anthropic_api_key is None:
         yield _note("ANTHROPIC_API_KEY is not set: answers are quoted from the documents.")
-    missing = [
-        name for name in ("slack_bot_token", "slack_app_token") if getattr(settings, name) is None
-    ]
-    if missing:
-        names = " and ".join(name.upper() for name in missing)
-        yield _note(f"{names} not set: `footnote serve` needs them, the terminal does not.")
+    try:
+        serve.find_tokens(settings)
+    except ConfigError as error:
+        yield _note(f"{error} The terminal does without.")
 
 
 def _examine_policies(connection: Connection) -> Iterator[Finding]:

@@ -1,6 +1,28 @@
 """Greetings, thanks and the like, which say nothing of what is asked; English; pure."""
 
 import re
+from typing import Literal
+
+SmallTalk = Literal["greeting", "thanks", "nothing"]
+
+
+def find_small_talk(text: str) -> SmallTalk | None:
+    """What a message is that asks nothing, or None for one that may ask something.
+
+    "nothing" is one that is empty, or only calls for an answer: "please", "can you help me?".
+    """
+    flat = " ".join(text.split())
+    if len(flat) > _LONGEST_SMALL_TALK:
+        return None
+    said = re.sub(rf"\s*{_EMOJI}", "", flat).rstrip(" .!?…")
+    # With a full stop, what is said alone falls away too: "got it", which may open a question.
+    rest = strip(f"{said}.") if said else ""
+    chat = _ASKED_CHAT if flat.endswith("?") else _CHAT
+    if rest and not chat.fullmatch(rest.rstrip(" .!?…")):
+        return None
+    if _GRATEFUL.search(flat):
+        return "thanks"
+    return "greeting" if _GREETING.search(flat) else "nothing"
 
 
 def strip(text: str) -> str:
@@ -112,3 +134,27 @@ _CLOSINGS = (
     rf"(?:\n|(?<=[.!?]) )\s*[–—~-]\s?{_NAME}|\n--\s*\n[^\0]*|\n\s*sent from my \w+(?: \w+)?",
 )
 _CLOSING = _compile(rf"(?:{'|'.join(_CLOSINGS)})[\s.!…()]*$")
+
+_LONGEST_SMALL_TALK = 120  # characters; who writes more than this says something
+# What is left of small talk when its ends are gone.
+_HOW_ARE_YOU = (
+    r"how are (?:you|things)(?: doing)?(?: today)?|how(?:['’]s| is) it going|what['’]?s up"
+)
+_ASKED_CHAT = _compile(_HOW_ARE_YOU)
+_CHAT = _compile(
+    rf"(?:{_HOW_ARE_YOU}|ok|okay|(?:that |this |it )?(?:really |already )?"
+    r"(?:helps?|helped|works|worked)(?: (?:me )?(?:a lot|well|fine))?"
+    r"|(?:that(?:['’]s| is| was) )?(?:very |really |so |super )?(?:helpful|useful|great|perfect)"
+    r"|that(?:['’]s| is) (?:all|it)(?: for (?:now|today))?|you(?:['’]re| are) the best"
+    r"|(?:good|great|nice) (?:bot|job|work|answer)|no (?:problem|worries)|never ?mind"
+    r"|(?:good ?)?bye|see (?:you|ya)(?: later| tomorrow)?|good night)"
+)
+_GRATEFUL = _compile(
+    rf"{_THANKS}|\b(?:helpful|helped|helps|useful|got it|makes sense|great|perfect|awesome"
+    r"|excellent|works|worked|the best|good bot|good job|nice)\b"
+    r"|🙏|👍|🎉|🙌|:(?:pray|\+1|tada|heart|bow):"
+)
+_GREETING = _compile(
+    r"\b(?:hi+|hiya|hey+|hello|hallo|howdy|yo|morning|good (?:afternoon|evening|day)|how are"
+    r"|how['’]s|what['’]?s up)\b|👋|:wave:"
+)

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC
 
 from app import mrkdwn, ragstats
-from app.blocks import BLOCK_TEXT, Block
+from app.blocks import BLOCK_TEXT, Block, build_permalink
 from app.records import OwnQuestion
 from app.stats import Source
 
@@ -16,6 +16,7 @@ HOW_TO_ASK = """\
 • In a channel: mention me with your question. I answer in its thread, with a numbered footnote \
 behind every claim.
 • Directly: write to me under *Messages*.
+• About what somebody wrote: *Ask Footnote about this* in the menu of the message.
 • To go on: mention me again in the thread, or write in the thread of our direct messages; I know \
 what was said before.
 • Something wrong? 👎 on the answer; whoever looks after me sees it. 👍 helps, too.
@@ -73,13 +74,9 @@ def _build_asked(asked: OwnQuestion, workspace_url: str | None) -> str:
     said = {"answered": "answer", "abstained": "no answer found", "failed": "something broke"}
     outcome = said.get(asked.outcome, "not answered yet")
     if workspace_url and asked.answer_ts:
-        outcome = mrkdwn.link(_build_permalink(asked, workspace_url), outcome)
+        outcome = mrkdwn.link(
+            build_permalink(workspace_url, asked.channel_id, asked.answer_ts, asked.thread_ts),
+            outcome,
+        )
     question = mrkdwn.quote(asked.question, QUESTION_LENGTH)
     return f"• {question} · {asked.asked_at.astimezone(UTC):%Y-%m-%d} · {outcome}"
-
-
-def _build_permalink(asked: OwnQuestion, workspace_url: str) -> str:
-    """As chat.getPermalink makes it, for which each would cost a call."""
-    place = f"{workspace_url.rstrip('/')}/archives/{asked.channel_id}"
-    message = f"p{(asked.answer_ts or '').replace('.', '')}"
-    return f"{place}/{message}?thread_ts={asked.thread_ts}&cid={asked.channel_id}"

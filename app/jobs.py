@@ -2,24 +2,37 @@
 
 import logging
 import threading
-from collections.abc import Callable, Iterator
-from concurrent.futures import Executor, Future, wait
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Executor, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Literal, Protocol
 from uuid import UUID, uuid4
 
 from slack_sdk import WebClient
 
-from app import blocks, posting, traces, turns
+from app import blocks, escalation, fillers, posting, traces, turns
+from app.answering import Stage, Tell
+from app.fillers import SmallTalk
 from app.records import Answer, Arrival, Turn
+from app.status import Status, describe, describe_wait
 from retrieval.db import Database
 from retrieval.errors import FootnoteError
 
-NOTHING_ASKED = Answer(
-    text="Ask me a question and I look for the answer in our documents. Mention me with it, "
-    "or write to me directly: “How many days of leave can I carry over?”"
-)
+SMALL_TALK: Mapping[SmallTalk, Answer] = {
+    "greeting": Answer(
+        text="Hi! Ask me a question and I look for the answer in our documents: "
+        "“How many days of leave can I carry over?”"
+    ),
+    "thanks": Answer(text="You're welcome! Ask me again whenever something comes up."),
+    "nothing": Answer(
+        text="Ask me a question and I look for the answer in our documents. Mention me with it, "
+        "or write to me directly: “How many days of leave can I carry over?”"
+    ),
+}
+
+STATUS_THREADS = 8  # each waits for Slack most of the time; chosen, not measured
 
 log = logging.getLogger(__name__)
 
@@ -27,11 +40,16 @@ log = logging.getLogger(__name__)
 class Answering(Protocol):
     """What answers a conversation and completes its trace, or raises.
 
-    before_saving comes before the trace is completed; what it raises ends the answering.
+    before_saving comes before the trace is completed; what it raises ends the answering. tell is
+    told of each stage as it begins.
     """
 
     def answer(
-        self, turns: tuple[Turn, ...], trace_id: UUID, before_saving: Callable[[], None]
+        self,
+        turns: tuple[Turn, ...],
+        trace_id: UUID,
+        before_saving: Callable[[], None],
+        tell: Tell,
     ) -> Answer: ...
 
 
@@ -39,28 +57,48 @@ class Stopped(FootnoteError):
     """Footnote was stopped before the answer was ready; asking again later helps."""
 
 
-End = Literal["told by itself", "given up"]
+End = Literal["told by itself", "given up", "superseded"]
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class _Job:
-    """A question being worked on."""
+    """A question being worked on.
+
+    earlier is the work on it as it read before it was edited.
+    """
 
     arrival: Arrival
     trace_id: UUID
-    end: End | None = None  # None until decided, once: by the job itself, or by close
+    status: Status
+    earlier: Future[None] | None = None
+    is_revised: bool = False
+    end: End | None = None  # None until decided, once: by the job itself, close or revise
 
 
 class Jobs:
-    """The questions being worked on."""
+    """The questions being worked on.
+
+    workers are how many of them the executor works on at once; those beyond are told to wait.
+    experts are the channels and user groups to ask what is not answered, by source.
+    """
 
     def __init__(
-        self, *, client: WebClient, database: Database, answerer: Answering, executor: Executor
+        self,
+        *,
+        client: WebClient,
+        database: Database,
+        answerer: Answering,
+        executor: Executor,
+        workers: int | None = None,
+        experts: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         self._client = client
         self._database = database
         self._answerer = answerer
         self._executor = executor
+        self._workers = workers
+        self._status_executor = ThreadPoolExecutor(STATUS_THREADS, thread_name_prefix="status")
+        self._experts = experts
         self._lock = threading.Lock()
         self._open: dict[Future[None], _Job] = {}  # with every end: under the lock
 
@@ -74,12 +112,39 @@ class Jobs:
         if trace_id is None:
             return
         log.info("Question %s in %s", trace_id, arrival.channel_id)
-        posting.show_working(self._client, arrival)
-        job = _Job(arrival=arrival, trace_id=trace_id)
-        with self._lock:
-            future = self._executor.submit(self._work, job)
-            self._open[future] = job
-        future.add_done_callback(self._forget)
+        status = Status(self._client, arrival, self._status_executor)
+        self._begin(_Job(arrival=arrival, trace_id=trace_id, status=status))
+
+    def revise(self, arrival: Arrival) -> None:
+        """Start anew on a question whose text was changed, and return.
+
+        The new answer takes the place of the old one. Nothing happens when it is no question, asks
+        the same as before, or was changed before.
+        """
+        future, earlier = self._find_open(arrival)
+        trace_id = traces.claim_revision(self._database, arrival, is_open=future is not None)
+        if trace_id is None:
+            return
+        log.info("Question %s was edited", trace_id)
+        if future is not None and earlier is not None:
+            future.cancel()
+            if self._decide(earlier, "superseded"):
+                earlier.status.clear()
+        status = Status(self._client, arrival, self._status_executor)
+        self._begin(
+            _Job(
+                arrival=arrival,
+                trace_id=trace_id,
+                status=status,
+                earlier=future,
+                is_revised=True,
+            )
+        )
+
+    def withdraw(self, team_id: str, channel_id: str, message_ts: str) -> None:
+        """Delete the answer to a question that was deleted; one still being made is not posted."""
+        for ts in traces.save_deletion(self._database, team_id, channel_id, message_ts):
+            posting.take_back(self._client, channel_id, ts)
 
     def fail(self, error: Exception, arrival: Arrival, trace_id: UUID | None) -> None:
         """The one broad handler: log the traceback, tell the asker, complete the trace.
@@ -87,11 +152,14 @@ class Jobs:
         Nothing of the question or of the error's text reaches Slack.
         """
         reference = trace_id or uuid4()
+        is_deleted = False
         log.error("Question %s failed", reference, exc_info=error)
         if trace_id is not None:
             with _despite_errors("complete the trace"):
                 traces.save_failure(self._database, trace_id, type(error).__name__)
-        if not isinstance(error, posting.PostLost):  # the answer may stand there
+                is_deleted = traces.is_deleted(self._database, trace_id)
+        may_stand_there = isinstance(error, posting.PostLost)
+        if not may_stand_there and not is_deleted:
             with _despite_errors("tell the asker"):
                 posting.post_failure(self._client, arrival, reference)
 
@@ -112,18 +180,43 @@ class Jobs:
                 telling.append(future)
                 continue
             self.fail(Stopped("Footnote was stopped."), job.arrival, job.trace_id)
-            posting.clear_working(self._client, job.arrival)
+            job.status.clear()
         wait(telling)
+        self._status_executor.shutdown()
+
+    def _begin(self, job: _Job) -> None:
+        with self._lock:
+            ahead = len(self._open)
+            if self._workers is not None and ahead >= self._workers:
+                job.status.show(describe_wait(ahead))
+            future = self._executor.submit(self._work, job)
+            self._open[future] = job
+        future.add_done_callback(self._forget)
+
+    def _find_open(self, arrival: Arrival) -> tuple[Future[None], _Job] | tuple[None, None]:
+        """The work on a message, if there is any here."""
+        with self._lock:
+            for future, job in self._open.items():
+                if _place(job.arrival) == _place(arrival):
+                    return future, job
+        return None, None
 
     def _work(self, job: _Job) -> None:
+        replaced: list[str] = []
         try:
-            self._post(self._answer(job), job.arrival, job.trace_id)
+            if job.earlier is not None:  # begun before, so it does not wait for this thread
+                wait([job.earlier])
+                if job.end is not None:  # its trace is complete
+                    return
+            if job.is_revised:
+                replaced = traces.reopen(self._database, job.trace_id, job.arrival.question)
+            self._post(self._answer(job), job, replaced)
         except Exception as error:
             if self._decide(job, "told by itself"):
                 self.fail(error, job.arrival, job.trace_id)
         finally:
             if self._decide(job, "told by itself"):
-                posting.clear_working(self._client, job.arrival)
+                job.status.clear()
 
     def _decide(self, job: _Job, end: End) -> bool:
         """Whether this is how the job ends; whoever decides first, decides."""
@@ -136,26 +229,54 @@ class Jobs:
             if not self._decide(job, "told by itself"):
                 raise Stopped("Footnote was stopped.")
 
-        arrival, trace_id = job.arrival, job.trace_id
-        if not arrival.question:
-            before_saving()
-            traces.save_answer(self._database, trace_id, NOTHING_ASKED, settings={}, stage_ms={})
-            return NOTHING_ASKED
-        past = traces.find_past_answers(
-            self._database, str(arrival.channel_id), str(arrival.thread_ts)
-        )
-        return self._answerer.answer(turns.read(past, arrival.question), trace_id, before_saving)
+        def tell(stage: Stage) -> None:
+            job.status.show(describe(stage))
 
-    def _post(self, answer: Answer, arrival: Arrival, trace_id: UUID) -> None:
+        arrival, trace_id = job.arrival, job.trace_id
+        kind = fillers.find_small_talk(arrival.question)
+        if kind is not None:
+            before_saving()
+            traces.save_small_talk(self._database, trace_id, kind, SMALL_TALK[kind])
+            return SMALL_TALK[kind]
+        past = traces.find_past_answers(self._database, arrival)
+        return self._answerer.answer(
+            turns.read(past, arrival.question), trace_id, before_saving, tell
+        )
+
+    def _post(self, answer: Answer, job: _Job, replaced: Sequence[str]) -> None:
+        """Post the answer, in place of an earlier one as far as that goes."""
+        arrival, trace_id = job.arrival, job.trace_id
+        if traces.is_deleted(self._database, trace_id):
+            return
         answer_ts: list[str] = []
-        for message in blocks.build_messages(answer):
-            answer_ts.append(posting.post(self._client, arrival, message, trace_id))
+        *others, last = blocks.build_messages(answer)
+        if answer.abstained_because and escalation.find_expert(
+            self._database, trace_id, self._experts
+        ):
+            last = blocks.offer_person(last)
+        left = list(replaced)
+        for message in (*others, last):
+            if left:
+                ts = posting.replace(self._client, arrival, left.pop(0), message, trace_id)
+            else:
+                ts = posting.post(self._client, arrival, message, trace_id)
+            answer_ts.append(ts)
             # One by one, so that a vote on the first finds its trace if the second fails.
+            traces.save_answer_ts(self._database, trace_id, [*answer_ts, *left])
+        if left:
             traces.save_answer_ts(self._database, trace_id, answer_ts)
+        # Deleted meanwhile: then those that were not saved yet are not deleted by withdraw.
+        is_deleted = traces.is_deleted(self._database, trace_id)
+        for ts in (*left, *(answer_ts if is_deleted else [])):
+            posting.take_back(self._client, str(arrival.channel_id), ts)
 
     def _forget(self, future: Future[None]) -> None:
         with self._lock:
             self._open.pop(future, None)
+
+
+def _place(arrival: Arrival) -> tuple[str | None, ...]:
+    return arrival.team_id, arrival.channel_id, arrival.message_ts
 
 
 @contextmanager

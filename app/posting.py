@@ -9,7 +9,7 @@ from uuid import UUID
 
 from slack_bolt import Respond
 from slack_sdk import WebClient
-from slack_sdk.errors import SlackClientError
+from slack_sdk.errors import SlackApiError, SlackClientError
 from slack_sdk.http_retry import RateLimitErrorRetryHandler
 
 from app.blocks import Block, Message
@@ -17,6 +17,7 @@ from app.records import Arrival
 from retrieval.errors import FootnoteError
 
 RATE_LIMIT_RETRIES = 3  # each waits for as long as Slack says
+RATE_LIMITED = 429  # the HTTP status with which Slack asks to wait
 HASTE_S = 3  # a sign or a form that comes later than this is not worth waiting for
 WORKING_SIGN = "eyes"
 
@@ -41,6 +42,10 @@ class PostLost(FootnoteError):
 
 class FormRefused(FootnoteError):
     """Slack did not open a form; pressing again helps, as what allows it lives 3 s."""
+
+
+class NotInChannel(FootnoteError):
+    """Footnote is not where it is asked; inviting it helps."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,6 +91,30 @@ def post(client: WebClient, arrival: Arrival, message: Message, trace_id: UUID) 
     return str(response["ts"])
 
 
+def replace(client: WebClient, arrival: Arrival, ts: str, message: Message, trace_id: UUID) -> str:
+    """Put a message of the answer into the place of an earlier one; its ts.
+
+    Where Slack does not let it, because somebody has deleted that say, it is posted. Raises as
+    post does.
+    """
+    try:
+        change(client, str(arrival.channel_id), ts, message)
+    except SlackApiError as error:
+        log.info("Nothing changed in %s: %s", arrival.channel_id, type(error).__name__)
+        return post(client, arrival, message, trace_id)
+    except CONNECTION_FAULTS as error:
+        raise PostLost("Slack's answer to a change got lost.") from error
+    return ts
+
+
+def take_back(client: WebClient, channel_id: str, ts: str) -> None:
+    """Delete a message of ours, if it is still there."""
+    try:
+        client.chat_delete(channel=channel_id, ts=ts)
+    except (SlackClientError, *CONNECTION_FAULTS) as error:
+        log.warning("Nothing deleted in %s: %s", channel_id, type(error).__name__)
+
+
 def post_failure(client: WebClient, arrival: Arrival, reference: UUID) -> None:
     """Tell the asker that there is no answer, and by what to find out why."""
     client.chat_postMessage(
@@ -116,15 +145,7 @@ def publish_home(client: WebClient, user_id: str, blocks: Sequence[Block]) -> No
 def show_privately(client: WebClient, reader: Reader, message: Message) -> None:
     """Let one person see a message, if Slack takes that at once."""
     try:
-        _hasten(client).chat_postEphemeral(
-            channel=reader.channel_id,
-            user=reader.user_id,
-            thread_ts=reader.thread_ts,
-            text=message.text,
-            blocks=list(message.blocks),
-            parse="none",
-            link_names=False,
-        )
+        _show(client, reader, message)
     except (SlackClientError, *CONNECTION_FAULTS) as error:
         # To who has left the channel, or is only passing: what they did counts without it.
         log.info("Nothing shown in %s: %s", reader.channel_id, type(error).__name__)
@@ -136,6 +157,21 @@ def open_form(client: WebClient, trigger_id: str, view: Mapping[str, Any]) -> No
         _hasten(client).views_open(trigger_id=trigger_id, view=dict(view))
     except (SlackClientError, *CONNECTION_FAULTS) as error:
         raise FormRefused("Slack did not open a form.") from error
+
+
+def set_status(client: WebClient, arrival: Arrival, status: str) -> bool:
+    """Show beside our name how far the question has come, or with "" no more; whether that goes.
+
+    It does where Slack only asks for patience: what is shown then is the status before.
+    """
+    try:
+        _hasten(client).assistant_threads_setStatus(
+            channel_id=str(arrival.channel_id), thread_ts=str(arrival.thread_ts), status=status
+        )
+    except (SlackClientError, *CONNECTION_FAULTS) as error:
+        log.info("No status in %s: %s", arrival.channel_id, type(error).__name__)
+        return isinstance(error, SlackApiError) and error.response.status_code == RATE_LIMITED
+    return True
 
 
 def show_working(client: WebClient, arrival: Arrival) -> None:
@@ -160,3 +196,62 @@ def _sign(client: WebClient, method: str, arrival: Arrival) -> None:
     except (SlackClientError, *CONNECTION_FAULTS) as error:
         # Without the scope, in a locked channel, on a deleted message: the answer matters more.
         log.info("%s in %s did not work: %s", method, arrival.channel_id, type(error).__name__)
+
+
+def tell(
+    client: WebClient, channel_id: str, message: Message, *, thread_ts: str | None = None
+) -> str:
+    """Put a message that is no answer into a channel or a thread of it; its ts.
+
+    Raises as post does.
+    """
+    try:
+        response = client.chat_postMessage(
+            channel=channel_id,
+            thread_ts=thread_ts,
+            text=message.text,
+            blocks=list(message.blocks),
+            parse="none",
+            link_names=False,
+            unfurl_links=False,
+            unfurl_media=False,
+        )
+    except CONNECTION_FAULTS as error:
+        raise PostLost("Slack's answer to a post got lost.") from error
+    return str(response["ts"])
+
+
+def change(client: WebClient, channel_id: str, ts: str, message: Message) -> None:
+    """Put a message into the place of an earlier one of ours."""
+    client.chat_update(
+        channel=channel_id,
+        ts=ts,
+        text=message.text,
+        blocks=list(message.blocks),
+        parse="none",  # its default is another one than of a post
+        link_names=False,
+    )
+
+
+def promise(client: WebClient, reader: Reader, message: Message) -> None:
+    """Let one person see that an answer comes; raises NotInChannel where none can be posted."""
+    try:
+        _show(client, reader, message)
+    except SlackApiError as error:
+        if error.response.get("error") in ("not_in_channel", "channel_not_found"):
+            raise NotInChannel("Footnote is not in a channel.") from error
+        log.info("Nothing promised in %s: %s", reader.channel_id, type(error).__name__)
+    except (SlackClientError, *CONNECTION_FAULTS) as error:
+        log.info("Nothing promised in %s: %s", reader.channel_id, type(error).__name__)
+
+
+def _show(client: WebClient, reader: Reader, message: Message) -> None:
+    _hasten(client).chat_postEphemeral(
+        channel=reader.channel_id,
+        user=reader.user_id,
+        thread_ts=reader.thread_ts,
+        text=message.text,
+        blocks=list(message.blocks),
+        parse="none",
+        link_names=False,
+    )

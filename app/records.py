@@ -31,8 +31,7 @@ class Citation:
     @property
     def place(self) -> str:
         """Title › heading, as people name a place; the title alone where they are one."""
-        *_, heading = ("", *self.heading_path)
-        return self.title if heading in ("", self.title) else f"{self.title} › {heading}"
+        return _name_place(self.title, self.heading_path)
 
     @property
     def dated(self) -> str | None:
@@ -43,12 +42,28 @@ class Citation:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Nearest:
+    """What came nearest to answering a question that is not answered; no citation."""
+
+    path: str
+    title: str
+    heading_path: tuple[str, ...]
+    url: str
+
+    @property
+    def place(self) -> str:
+        """Title › heading, as of a citation."""
+        return _name_place(self.title, self.heading_path)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
     """What is shown: Markdown with markers [1], [2] …, or the words with which we abstain."""
 
     text: str
     citations: tuple[Citation, ...] = ()  # by marker, without gaps
     abstained_because: Abstention | None = None
+    nearest: Nearest | None = None  # only when abstained, and then shown beside the text
     tokens: Mapping[str, int] = field(default_factory=dict)  # input and output, as billed
 
 
@@ -84,3 +99,8 @@ class PastAnswer:
     trace_id: UUID
     question: str
     answer: str
+
+
+def _name_place(title: str, heading_path: tuple[str, ...]) -> str:
+    *_, heading = ("", *heading_path)
+    return title if heading in ("", title) else f"{title} › {heading}"

@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
@@ -72,8 +73,10 @@ def build_summary(summary: "Summary") -> str:
 
 
 def build_answer(answer: Answer) -> str:
-    """The answer with its sources below."""
+    """The answer with its sources below, or with what came nearest."""
     sources = "\n".join(map(_build_source, answer.citations))
+    if answer.nearest:
+        sources = f"Nearest page, may not answer: {answer.nearest.place}\n    {answer.nearest.url}"
     return f"{answer.text}\n\n{sources}" if sources else answer.text
 
 
@@ -101,6 +104,7 @@ def build_asked(asked: "Asked") -> dict[str, Any]:
             }
             for citation in asked.answer.citations
         ],
+        "nearest": asked.answer.nearest and asdict(asked.answer.nearest),
         **{name: found[name] for name in ("queries", "candidates", "kept", "stage_ms")},
         "trace_id": str(asked.trace_id),
     }

@@ -1,36 +1,52 @@
-"""The bot's process: builds the parts, connects to Slack, stops cleanly; decides nothing."""
+"""The bot's process: builds the parts, hears Slack, stops cleanly; decides nothing."""
 
 import logging
 import re
 import signal
 import threading
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 
 from slack_bolt import Ack, App
 from slack_bolt.adapter.socket_mode import SocketModeHandler
 from slack_bolt.error import BoltError
 from slack_sdk import WebClient
 from slack_sdk.errors import SlackApiError
+from slack_sdk.socket_mode.builtin.connection import Connection
 
-from app import logs, posting
+from app import logs, posting, web
 from app.config import Settings
 from app.database import open_database
 from app.jobs import Jobs
-from app.listeners import actions, commands, errors, home, mentions, messages, reactions
+from app.listeners import (
+    actions,
+    commands,
+    errors,
+    escalation,
+    home,
+    mentions,
+    messages,
+    reactions,
+    shortcuts,
+)
+from app.metrics import MeasuredAnswerer, Metrics
 from retrieval.db import Database
 from retrieval.errors import ConfigError
 
 STOP_TIMEOUT_S = 25  # supervisors commonly kill after 30
+HTTP_PORT = 3000  # where Bolt's examples listen, too
+DEAF_S = 60  # slack_sdk asks for a sign of life every 5 s, and connects anew after 20 s without
 
 log = logging.getLogger(__name__)
 
 
 def run(settings: Settings) -> None:
-    """Answer in Slack until SIGTERM or SIGINT.
+    """Answer in Slack until SIGTERM or SIGINT, by Socket Mode or HTTP, as is set.
 
-    Raises ConfigError when a token is missing or refused, Slack or the database unreachable.
+    Raises ConfigError when a token is missing or refused, Slack or the database unreachable, or
+    the port taken.
     """
     from app import parts  # the models' libraries take seconds to import
 
@@ -38,33 +54,61 @@ def run(settings: Settings) -> None:
     logs.configure(settings.log_level)
     database = open_database(settings)
     client = posting.build_client(bot_token, settings.slack_api_url)
+    metrics = Metrics()
     jobs = Jobs(
         client=client,
         database=database,
-        answerer=parts.build_answerer(settings, database),
+        answerer=MeasuredAnswerer(parts.build_answerer(settings, database), metrics),
         executor=ThreadPoolExecutor(settings.answer_workers, thread_name_prefix="answer"),
+        workers=settings.answer_workers,
+        experts=settings.experts,
     )
     stop = threading.Event()
     stop_on_signals(stop)
     app = build_app(client, database=database, jobs=jobs, settings=settings)
-    serve_until(stop, app, app_token, jobs)
+    hearing: AbstractContextManager[object]
+    if app_token is None:
+        pages = web.build_web(database, metrics, bolt=app)
+        hearing = web.listening(pages, settings.host, settings.port or HTTP_PORT)
+    else:
+        hearing = connected(app, app_token, database, metrics, settings)
+    serve_until(stop, app, hearing, jobs)
     database.close()
 
 
-def find_tokens(settings: Settings) -> tuple[str, str]:
-    """The bot's and the app's token; raises ConfigError naming what is missing."""
+def find_tokens(settings: Settings) -> tuple[str, str | None]:
+    """The bot's token and, unless HTTP is set up, the app's.
+
+    Raises ConfigError naming what is missing or one too many.
+    """
     bot, app = settings.slack_bot_token, settings.slack_app_token
-    if bot is None or app is None:
-        tokens = {"SLACK_BOT_TOKEN": bot, "SLACK_APP_TOKEN": app}
+    secret = settings.slack_signing_secret
+    if app and secret:
+        raise ConfigError(
+            "SLACK_APP_TOKEN and SLACK_SIGNING_SECRET are both set. Unset SLACK_SIGNING_SECRET "
+            "for Socket Mode, or SLACK_APP_TOKEN for HTTP."
+        )
+    if bot is None or not (app or secret):
+        tokens = {
+            "SLACK_BOT_TOKEN": bot,
+            "SLACK_APP_TOKEN (or, for HTTP, SLACK_SIGNING_SECRET)": app or secret,
+        }
         missing = " and ".join(name for name, token in tokens.items() if token is None)
         raise ConfigError(f"Set {missing} to answer in Slack; the README says where to find it.")
-    return bot.get_secret_value(), app.get_secret_value()
+    return bot.get_secret_value(), app.get_secret_value() if app else None
 
 
 def build_app(client: WebClient, *, database: Database, jobs: Jobs, settings: Settings) -> App:
     """The app with all its listeners; raises ConfigError when Slack does not take the token."""
+    secret = settings.slack_signing_secret
     with _explained("SLACK_BOT_TOKEN", client):
-        app = App(client=client, logger=logging.getLogger("slack_bolt"))
+        app = App(
+            client=client,
+            logger=logging.getLogger("slack_bolt"),
+            signing_secret=secret.get_secret_value() if secret else "",
+        )
+    # It shows all of a request that it refuses; `web` says that it did.
+    logging.getLogger("slack_bolt.RequestVerification").setLevel(logging.WARNING)
     if app.oauth_flow is not None:
         # Bolt reads them itself, and would then look for other tokens than ours.
         raise ConfigError("Unset SLACK_CLIENT_ID and SLACK_CLIENT_SECRET: Footnote has one token.")
@@ -72,6 +116,8 @@ def build_app(client: WebClient, *, database: Database, jobs: Jobs, settings: Se
     messages.register(app, jobs)
     reactions.register(app, database)
     actions.register(app, database)
+    escalation.register(app, database, experts=settings.experts)
+    shortcuts.register(app, jobs)
     days = settings.freshness_days
     commands.register(app, database, admins=settings.admins, freshness_days=days)
     home.register(app, database, freshness_days=days)
@@ -83,22 +129,50 @@ def build_app(client: WebClient, *, database: Database, jobs: Jobs, settings: Se
     return app
 
 
-def serve_until(stop: threading.Event, app: App, app_token: str, jobs: Jobs) -> None:
-    """Connect and answer until stop is set, then finish what is begun.
-
-    Raises ConfigError when Slack does not take the token.
-    """
-    handler = SocketModeHandler(app, app_token)
+def serve_until(
+    stop: threading.Event, app: App, hearing: AbstractContextManager[object], jobs: Jobs
+) -> None:
+    """Answer what comes while hearing is entered until stop is set, then finish what is begun."""
     try:
-        with _explained("SLACK_APP_TOKEN", app.client):
-            handler.client.connect()
-        log.info("Footnote is ready")
-        stop.wait()
+        with hearing:
+            log.info("Footnote is ready")
+            stop.wait()
+            log.info("Footnote stops")
     finally:
-        log.info("Footnote stops")
-        handler.client.close()
         app.listener_runner.listener_executor.shutdown()  # what was received has become a job
         jobs.close(STOP_TIMEOUT_S)
+
+
+@contextmanager
+def connected(
+    app: App, app_token: str, database: Database, metrics: Metrics, settings: Settings
+) -> Iterator[None]:
+    """Hear by Socket Mode while the block runs and, with PORT set, show how Footnote is.
+
+    Raises ConfigError when Slack does not take the token, or the port is taken.
+    """
+    client = SocketModeHandler(app, app_token).client
+    try:
+        with _explained("SLACK_APP_TOKEN", app.client):
+            client.connect()
+        if settings.port is None:
+            yield
+            return
+        pages = web.build_web(
+            database, metrics, is_hearing=lambda: is_hearing(client.current_session)
+        )
+        with web.listening(pages, settings.host, settings.port):
+            yield
+    finally:
+        client.close()
+
+
+def is_hearing(session: Connection | None) -> bool:
+    """Whether a connection of Socket Mode is open, and Slack gave a sign of life lately."""
+    if session is None or not session.is_active():
+        return False
+    heard_at = session.last_ping_pong_time  # None until the first one
+    return heard_at is None or time.time() - heard_at < DEAF_S
 
 
 def stop_on_signals(stop: threading.Event) -> None:

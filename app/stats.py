@@ -107,7 +107,7 @@ def load_stats(
 ) -> Stats:
     """The sums of a scope, with no words but those that the viewer may see.
 
-    A mention that asked nothing is no question.
+    A message that asked nothing, a greeting say, is no question.
     """
     with database.snapshot() as connection:
         counts, before = _load_counts(connection, scope)
@@ -164,6 +164,7 @@ def _load_counts(connection: Connection, scope: Scope) -> tuple[Counts, Counts]:
                        END AS took_ms
                 FROM traces LEFT JOIN votes USING (trace_id)
                 WHERE asked_at >= now() - make_interval(days => 2 * :days) AND question <> ''
+                AND NOT settings ? 'small_talk'
                 AND (CAST(:channel_id AS text) IS NULL OR channel_id = :channel_id)
             )
             SELECT is_before, count(*) AS asked,
@@ -205,6 +206,7 @@ def _load_gaps(connection: Connection, scope: Scope, viewer: Viewer) -> Gaps:
                        :is_admin OR coalesce(user_id = :user_id, false) AS is_visible
                 FROM traces LEFT JOIN flags USING (trace_id)
                 WHERE asked_at >= now() - make_interval(days => :days) AND question <> ''
+                AND NOT settings ? 'small_talk'
                 AND (CAST(:channel_id AS text) IS NULL OR channel_id = :channel_id)
                 AND (outcome = 'abstained' OR flags.trace_id IS NOT NULL)
             ),

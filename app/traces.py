@@ -45,7 +45,7 @@ def save_retrieval(
         database,
         trace_id,
         "queries = :queries, candidates = CAST(:candidates AS jsonb), kept = :kept,"
-        " settings = CAST(:settings AS jsonb), stage_ms = CAST(:stage_ms AS jsonb),"
+        " settings = settings || CAST(:settings AS jsonb), stage_ms = CAST(:stage_ms AS jsonb),"
         " tokens = CAST(:tokens AS jsonb)",
         queries=[retrieval.query.text, *retrieval.query.variants],
         candidates=json.dumps([build_candidate_row(each) for each in retrieval.candidates]),
@@ -83,6 +83,7 @@ def save_answer(
     stage_ms: Mapping[str, float],
 ) -> None:
     """Complete the trace with the answer; settings, stage_ms and tokens add to the search's."""
+    nearest = {"nearest": asdict(answer.nearest)} if answer.nearest else {}
     _update(
         database,
         trace_id,
@@ -95,10 +96,15 @@ def save_answer(
         citations=json.dumps([asdict(citation) for citation in answer.citations], default=str),
         abstained_because=answer.abstained_because,
         tokens=json.dumps(dict(answer.tokens)),
-        settings=json.dumps(dict(settings)),
+        settings=json.dumps({**settings, **nearest}),
         stage_ms=json.dumps(dict(stage_ms)),
         outcome="abstained" if answer.abstained_because else "answered",
     )
+
+
+def save_small_talk(database: Database, trace_id: UUID, kind: str, answer: Answer) -> None:
+    """Complete the trace of a message that asked nothing; it counts as no question."""
+    save_answer(database, trace_id, answer, settings={"small_talk": kind}, stage_ms={})
 
 
 def save_failure(database: Database, trace_id: UUID, error_class: str) -> None:
@@ -128,18 +134,102 @@ def find_by_answer(database: Database, channel_id: str, answer_ts: str) -> UUID 
         ).scalar()
 
 
-def find_past_answers(
-    database: Database, channel_id: str, thread_ts: str, *, limit: int = 5
-) -> list[PastAnswer]:
-    """What was asked and answered in a thread so far, oldest first."""
+def save_deletion(database: Database, team_id: str, channel_id: str, message_ts: str) -> list[str]:
+    """Add that a question was deleted; gives the Slack messages that carry its answer so far.
+
+    All else is kept. Of a message that was no question there are none.
+    """
+    with database.transaction() as connection:
+        answer_ts: list[str] | None = connection.execute(
+            text("""
+                UPDATE traces SET settings = settings || '{"deleted": true}'
+                WHERE team_id = :team_id AND channel_id = :channel_id AND message_ts = :message_ts
+                RETURNING answer_ts
+            """),
+            {"team_id": team_id, "channel_id": channel_id, "message_ts": message_ts},
+        ).scalar()
+    return answer_ts or []
+
+
+def is_deleted(database: Database, trace_id: UUID) -> bool:
+    """Whether the question was deleted since."""
+    with database.transaction() as connection:
+        return bool(
+            connection.execute(
+                text("SELECT settings ? 'deleted' FROM traces WHERE trace_id = :trace_id"),
+                {"trace_id": trace_id},
+            ).scalar()
+        )
+
+
+def claim_revision(database: Database, arrival: Arrival, *, is_open: bool) -> UUID | None:
+    """The trace of a question whose text has changed, once; None when there is nothing to do.
+
+    is_open: this process is still answering it as it was. Where another one is, nothing can keep
+    that from posting its answer, so there is nothing to do either.
+    """
+    with database.transaction() as connection:
+        return connection.execute(
+            text("""
+                UPDATE traces SET settings = settings || '{"revised": true}'
+                WHERE team_id = :team_id AND channel_id = :channel_id AND message_ts = :message_ts
+                AND question <> :question AND NOT settings ?| ARRAY['revised', 'deleted']
+                AND (outcome <> 'pending' OR :is_open)
+                RETURNING trace_id
+            """),
+            {
+                "team_id": arrival.team_id,
+                "channel_id": arrival.channel_id,
+                "message_ts": arrival.message_ts,
+                "question": arrival.question,
+                "is_open": is_open,
+            },
+        ).scalar()
+
+
+def reopen(database: Database, trace_id: UUID, question: str) -> list[str]:
+    """Have a trace begin again with the question as it reads now; gives the messages to replace.
+
+    What it was and what came of it stays in settings.
+    """
+    with database.transaction() as connection:
+        answer_ts: list[str] = connection.execute(
+            text("""
+                UPDATE traces
+                SET question = :question, asked_at = clock_timestamp(), completed_at = NULL,
+                    queries = '{}', candidates = '[]', kept = '{}', answer = NULL,
+                    citations = '[]', abstained_because = NULL, stage_ms = '{}', tokens = '{}',
+                    outcome = 'pending', error_class = NULL,
+                    settings = jsonb_build_object('revised', true, 'before', jsonb_build_object(
+                        'question', question, 'asked_at', asked_at, 'answer', answer,
+                        'citations', citations, 'outcome', outcome, 'tokens', tokens,
+                        'abstained_because', abstained_because))
+                        || CASE WHEN settings ? 'deleted' THEN '{"deleted": true}'::jsonb
+                                ELSE '{}' END
+                WHERE trace_id = :trace_id
+                RETURNING answer_ts
+            """),
+            {"trace_id": trace_id, "question": question},
+        ).scalar_one()
+    return answer_ts
+
+
+def find_past_answers(database: Database, arrival: Arrival, *, limit: int = 5) -> list[PastAnswer]:
+    """What was asked in the same thread before a question, and answered; oldest first."""
     with database.transaction() as connection:
         rows = connection.execute(
             text("""
                 SELECT trace_id, question, answer FROM traces
                 WHERE channel_id = :channel_id AND thread_ts = :thread_ts AND answer IS NOT NULL
-                ORDER BY asked_at DESC LIMIT :limit
+                AND message_ts < :message_ts AND NOT settings ?| ARRAY['small_talk', 'deleted']
+                ORDER BY message_ts DESC LIMIT :limit
             """),
-            {"channel_id": channel_id, "thread_ts": thread_ts, "limit": limit},
+            {
+                "channel_id": arrival.channel_id,
+                "thread_ts": arrival.thread_ts,
+                "message_ts": arrival.message_ts,
+                "limit": limit,
+            },
         ).all()
     return [PastAnswer(**row._mapping) for row in reversed(rows)]
 
@@ -156,6 +246,7 @@ def find_own(
                 FROM traces
                 WHERE surface = 'slack' AND team_id = :team_id AND user_id = :user_id
                 AND question <> ''
+                AND NOT settings ?| ARRAY['small_talk', 'deleted']
                 ORDER BY asked_at DESC LIMIT :limit
             """),
             {"team_id": team_id, "user_id": user_id, "limit": limit},

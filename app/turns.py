@@ -17,6 +17,10 @@ _MARKUP = re.compile(r"<([@#!][^<>]*|\w+:[^<>]*)>")
 _ESCAPES = {"&amp;": "&", "&lt;": "<", "&gt;": ">"}  # the only ones of Slack
 
 
+# From asking to the end of an edit: whoever has read an answer for longer relies on it.
+REVISABLE_S = 600
+
+
 def find_reason_to_ignore(event: Event, *, bot_user_id: str, bot_id: str) -> Ignored | None:
     """Why a message or mention is not a question to answer, or None when it is one."""
     if event.get("bot_id") == bot_id or event.get("user") == bot_user_id:
@@ -32,6 +36,42 @@ def find_reason_to_ignore(event: Event, *, bot_user_id: str, bot_id: str) -> Ign
     if event.get("type") == "message" and event.get("channel_type") != "im":
         return "NOT_DIRECT"
     return None
+
+
+def find_deleted(event: Event) -> str | None:
+    """The ts of the message that an event says is gone, or None.
+
+    One with replies, as a question has when it is answered, leaves a tombstone in its place.
+    """
+    if event.get("subtype") == "message_deleted":
+        return event.get("deleted_ts")
+    message = event.get("message") or {}
+    if event.get("subtype") == "message_changed" and message.get("subtype") == "tombstone":
+        return message.get("ts")
+    return None
+
+
+def find_edited(event: Event, *, bot_user_id: str, bot_id: str) -> Event | None:
+    """The message that an event says was edited, as if just written, or None.
+
+    None also where it reads as before, as when a link unfurls, where it was edited too late, and
+    where it is none that we would have answered.
+    """
+    if event.get("subtype") != "message_changed":
+        return None
+    message = {**(event.get("message") or {}), "channel": event.get("channel")}
+    before = event.get("previous_message") or {}
+    written, edited = message.get("ts"), (message.get("edited") or {}).get("ts")
+    if not written or not edited or float(edited) - float(written) > REVISABLE_S:
+        return None
+    text = message.get("text") or ""
+    is_for_us = event.get("channel_type") == "im" or f"<@{bot_user_id}" in text
+    if text == before.get("text") or not is_for_us:
+        return None
+    asked = {**message, "type": "app_mention"}  # wherever it stands, it is for us
+    if find_reason_to_ignore(asked, bot_user_id=bot_user_id, bot_id=bot_id):
+        return None
+    return message
 
 
 def build_arrival(event: Event, *, team_id: str, bot_user_id: str) -> Arrival:

@@ -24,8 +24,9 @@ OWN_PREFIXES = (
     *("ADMINS", "ANSWER_", "ANTHROPIC_", "DATABASE_", "EMBEDDING_", "FOOTNOTE_", "FRESHNESS_"),
     *("LOG_", "RERANK_", "REWRITE_", "SLACK_", "TENANT_"),
 )
+OWN_NAMES = ("EXPERTS", "HOST", "PORT")
 for name in list(os.environ):
-    if name.startswith(OWN_PREFIXES) or name.lower().endswith("_proxy"):
+    if name in OWN_NAMES or name.startswith(OWN_PREFIXES) or name.lower().endswith("_proxy"):
         del os.environ[name]
 os.environ["HF_HUB_OFFLINE"] = "1"
 # Threads that wait for work by spinning take the cores from PostgreSQL and from other runs:

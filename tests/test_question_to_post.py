@@ -57,9 +57,9 @@ def ask(slack: SlackStandIn, answerer: Answerer, question: str) -> dict[str, Any
     event = slack.write(f"<@U0BOT> {question}", channel_id="C1")
     with serving(slack, answerer):
         slack.send_event({**event, "type": "app_mention"})
-        slack.wait_for_call("reactions.remove", timeout_s=60)
+        slack.wait_for_call("chat.postMessage", timeout_s=60)
     root, answer = slack.messages("C1", event["ts"])
-    assert root["ts"] == event["ts"] and root["reactions"] == []
+    assert root["ts"] == event["ts"] and "reactions" not in root
     return answer
 
 
@@ -163,11 +163,14 @@ def test_an_answer_that_cites_what_no_section_holds_is_not_shown(
     answer = ask(slack, claude, ERR_2041)
     assert "fuse" not in str(answer)
     assert answer["text"] == (
-        "I found related pages, but they don't answer this. I looked in the 35 pages of wiki."
+        "I found related pages, but they don't answer this. I looked in the 35 pages of wiki.\n\n"
+        "Nearest page, may not answer: "
+        "<https://wiki.halvermeer.example/reference/error-codes.md|Error codes>"
     )
     trace = find_trace(claude)
     assert (trace.outcome, trace.abstained_because) == ("abstained", "UNSUPPORTED")
     assert trace.kept and trace.citations == []
+    assert trace.settings["nearest"]["path"] == "reference/error-codes.md"
 
 
 def test_a_claude_that_is_down_is_told_and_traced(
@@ -213,7 +216,7 @@ def test_a_follow_up_in_the_thread_is_searched_with_its_question(
     event = slack.write("<@U0BOT> and sundays?", channel_id="C1", thread_ts=answer["thread_ts"])
     with serving(slack, quoting):
         slack.send_event({**event, "type": "app_mention"})
-        slack.wait_for_call("reactions.remove", count=2, timeout_s=60)
+        slack.wait_for_call("chat.postMessage", count=2, timeout_s=60)
     *_, followed = find_rows(quoting.retriever.database, "traces")
     both = "what do I get per day for being on call? and sundays?"
     assert followed.queries == [both, "and sundays?"]

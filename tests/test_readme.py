@@ -63,6 +63,8 @@ def test_the_manifest_sends_what_is_listened_to() -> None:
     )
     commands = [each["command"] for each in manifest["features"]["slash_commands"]]
     assert set(commands) == set(re.findall(r'app\.command\("(/\w+)"', code))
+    shortcuts = [each["callback_id"] for each in manifest["features"]["shortcuts"]]
+    assert set(shortcuts) == set(re.findall(r'app\.shortcut\("(\w+)"', code))
     interactive = re.search(r"app\.(action|view|options|shortcut)\(", code) is not None
     assert manifest["settings"]["interactivity"]["is_enabled"] == interactive
 

@@ -198,6 +198,28 @@ def test_slack_sdk_posts_twice_when_an_answer_is_lost(slack: SlackStandIn) -> No
     assert len(slack.messages("C1")) == 2
 
 
+def test_slack_tells_of_edits_previews_and_deletions(slack: SlackStandIn) -> None:
+    message = slack.write("how long?", channel_id="D1")
+    edit = slack.edit(message, "how far?")
+    assert (edit["subtype"], edit["message"]["text"]) == ("message_changed", "how far?")
+    assert edit["previous_message"]["text"] == "how long?"
+    assert float(edit["message"]["edited"]["ts"]) - float(message["ts"]) == pytest.approx(5)
+    preview = slack.unfurl(message)
+    assert preview["message"]["text"] == preview["previous_message"]["text"] == "how far?"
+    web_client(slack).chat_postMessage(channel="D1", thread_ts=message["ts"], text="a")
+    assert slack.delete(message)["message"]["subtype"] == "tombstone"
+    alone = slack.write("how long?", channel_id="D1")
+    deletion = slack.delete(alone)
+    assert (deletion["subtype"], deletion["deleted_ts"]) == ("message_deleted", alone["ts"])
+
+
+def test_slack_takes_a_status_for_a_message_that_is_there(slack: SlackStandIn) -> None:
+    client, message = web_client(slack), slack.write("how long?", channel_id="C1")
+    client.assistant_threads_setStatus(channel_id="C1", thread_ts=message["ts"], status="")
+    with pytest.raises(SlackApiError, match="invalid_thread_ts"):
+        client.assistant_threads_setStatus(channel_id="C1", thread_ts="", status="is reading…")
+
+
 def test_slack_holds_back_an_answer(slack: SlackStandIn) -> None:
     until, answered = threading.Event(), threading.Event()
 

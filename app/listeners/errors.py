@@ -20,7 +20,8 @@ def register(app: App, jobs: Jobs) -> None:
         error: Exception, body: dict[str, Any], context: BoltContext, respond: Respond
     ) -> BoltResponse | None:
         event = body.get("event", {})
-        if event.get("type") in ("app_mention", "message"):
+        is_message = event.get("type") in ("app_mention", "message")
+        if is_message and event.get("subtype") in turns.QUESTION_SUBTYPES:
             arrival = turns.build_arrival(
                 event,
                 team_id=messages.find_team_id(context),

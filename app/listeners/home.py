@@ -25,14 +25,14 @@ def register(app: App, database: Database, *, freshness_days: int) -> None:
             stats.load_sources(database, freshness_days),
             asked,
             freshness_days=freshness_days,
-            workspace_url=_find_workspace_url(client) if asked else None,
+            workspace_url=find_workspace_url(client) if asked else None,
         )
         posting.publish_home(client, event["user"], blocks)
 
     app.event("app_home_opened")(opened)
 
 
-def _find_workspace_url(client: WebClient) -> str | None:
+def find_workspace_url(client: WebClient) -> str | None:
     """What links to messages begin with; None when Slack does not say.
 
     Bolt asks the same at its start, but keeps no URL of a single workspace (1.30).

@@ -1,4 +1,4 @@
-"""Direct messages: each one is a question."""
+"""Direct messages: each one is a question. Also what becomes of questions afterwards."""
 
 import logging
 from typing import Any
@@ -21,13 +21,23 @@ def register(app: App, jobs: Jobs) -> None:
 
 
 def take(event: dict[str, Any], context: BoltContext, jobs: Jobs) -> None:
-    """Have a message answered, or leave it with the reason in the log."""
+    """Have a message answered, or leave it with the reason in the log.
+
+    Of a question that is edited or deleted, the answer follows.
+    """
     bot_user_id, bot_id = str(context.bot_user_id), str(context.bot_id)
+    team_id = find_team_id(context)
+    if deleted_ts := turns.find_deleted(event):
+        jobs.withdraw(team_id, event["channel"], deleted_ts)
+        return
+    if edited := turns.find_edited(event, bot_user_id=bot_user_id, bot_id=bot_id):
+        jobs.revise(turns.build_arrival(edited, team_id=team_id, bot_user_id=bot_user_id))
+        return
     reason = turns.find_reason_to_ignore(event, bot_user_id=bot_user_id, bot_id=bot_id)
     if reason:
         log.debug("Ignored %s in %s: %s", event.get("ts"), event.get("channel"), reason)
         return
-    jobs.take(turns.build_arrival(event, team_id=find_team_id(context), bot_user_id=bot_user_id))
+    jobs.take(turns.build_arrival(event, team_id=team_id, bot_user_id=bot_user_id))
 
 
 def find_team_id(context: BoltContext) -> str:

@@ -1,7 +1,7 @@
 """The bot as it serves, with a given answerer, and what a test wants to know of it."""
 
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from threading import Event
 from typing import Any
@@ -11,6 +11,7 @@ from slack_bolt import App
 from sqlalchemy import text
 
 from app import posting, traces
+from app.answering import Searching, Tell
 from app.config import Settings
 from app.jobs import Jobs
 from app.records import Answer, Turn
@@ -33,12 +34,17 @@ class GivenAnswers:
         self._database = database
 
     def answer(
-        self, turns: tuple[Turn, ...], trace_id: UUID, before_saving: Callable[[], None]
+        self,
+        turns: tuple[Turn, ...],
+        trace_id: UUID,
+        before_saving: Callable[[], None],
+        tell: Tell,
     ) -> Answer:
+        tell(Searching(page_count=1942))
         self.asked.add(turns)
         question = turns[-1].text
         if question in self.held:
-            assert self.held[question].wait(10)
+            assert self.held[question].wait(30)
         answer = self.answers.get(question, Answer(text=f"You ask: {question}"))
         if isinstance(answer, Exception):
             raise answer
@@ -50,21 +56,39 @@ class GivenAnswers:
         self.asked.wait_for(lambda turns: turns[-1].text == question)
 
 
+class Watched(ThreadPoolExecutor):
+    """Lets a test wait for the end of what it has set off."""
+
+    def __init__(self, workers: int) -> None:
+        super().__init__(workers)
+        self.begun: Recording[Future[Any]] = Recording()
+
+    def submit(self, work: Any, /, *args: Any, **kwargs: Any) -> Future[Any]:
+        future = super().submit(work, *args, **kwargs)
+        self.begun.add(future)
+        return future
+
+
 class Bot:
     """One process of the bot."""
 
-    def __init__(self, slack: SlackStandIn, database: Database) -> None:
+    def __init__(
+        self, slack: SlackStandIn, database: Database, experts: dict[str, str] | None = None
+    ) -> None:
         self.slack = slack
         self.database = database
         self.answerer = GivenAnswers(database)
+        settings = Settings(admins=frozenset({ADMIN}), experts=experts or {})
+        self.executor = Watched(4)
         client = posting.build_client(slack.bot_token, slack.api_url)
         self.jobs = Jobs(
             client=client,
             database=database,
             answerer=self.answerer,
-            executor=ThreadPoolExecutor(4),
+            executor=self.executor,
+            workers=4,
+            experts=settings.experts,
         )
-        settings = Settings(admins=frozenset({ADMIN}))
         self.app: App = build_app(client, database=database, jobs=self.jobs, settings=settings)
 
     def settle(self, *envelope_ids: str) -> None:
@@ -72,7 +96,7 @@ class Bot:
         for envelope_id in envelope_ids:
             self.slack.wait_for_ack(envelope_id)
         self.app.listener_runner.listener_executor.shutdown()
-        self.jobs.close(timeout_s=10)
+        self.jobs.close(timeout_s=30)
 
     def mention(self, question: str, **more: Any) -> Json:
         """A mention that a person has just written, as Slack's event."""
@@ -82,16 +106,17 @@ class Bot:
     def ask(self, question: str, **more: Any) -> Json:
         """Mention the bot with a question; the message with its answer."""
         event = self.mention(question, **more)
+        before = len(self.executor.begun.having())
         self.slack.send_event(event)
-        self.slack.wait_for_call(
-            "reactions.remove", where=lambda call: call.params["timestamp"] == event["ts"]
-        )
+        self.executor.begun.wait_for(count=before + 1)[before].result(10)
         return self.slack.messages("C1", event.get("thread_ts", event["ts"]))[-1]
 
 
 @contextmanager
-def connected(slack: SlackStandIn, database: Database) -> Iterator[Bot]:
-    bot = Bot(slack, database)
+def connected(
+    slack: SlackStandIn, database: Database, experts: dict[str, str] | None = None
+) -> Iterator[Bot]:
+    bot = Bot(slack, database, experts)
     with slack.connected(bot.app):
         yield bot
         bot.settle()
@@ -99,6 +124,6 @@ def connected(slack: SlackStandIn, database: Database) -> Iterator[Bot]:
 
 def find_rows(database: Database, table: str) -> list[Any]:
     """The rows of a table, oldest first."""
-    order = {"traces": "asked_at", "feedback": "voted_at"}[table]
+    order = {"traces": "asked_at", "feedback": "voted_at", "escalations": "asked_at"}[table]
     with database.transaction() as connection:
         return list(connection.execute(text(f"SELECT * FROM {table} ORDER BY {order}")).all())

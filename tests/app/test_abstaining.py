@@ -1,7 +1,11 @@
 """The words of an answer that is none."""
 
-from app.abstaining import Searched, explain
-from retrieval.records import Query
+import pytest
+
+from app.abstaining import NEAR_SHARE, Searched, explain, find_nearest
+from app.records import Abstention, Nearest
+from retrieval.records import Candidate, Query, Retrieval
+from tests.app.test_answering import SECTION
 
 SAMPLE = Searched(page_count=1_035, sources=("handbook", "wiki", "docs"))
 
@@ -33,3 +37,35 @@ def test_an_empty_index_is_no_reason_to_blame_the_question() -> None:
     )
     nameless = Searched(page_count=2, sources=())
     assert explain("NO_CANDIDATES", query, nameless) == "I couldn't find this in the 2 pages."
+
+
+FLOOR = 0.4
+NEAREST = Nearest(
+    path="failover.md",
+    title="Failover",
+    heading_path=("Failover",),
+    url="https://docs.example.com/failover",
+)
+
+
+def found(relevance: float, *, kept: bool = False) -> Retrieval:
+    candidate = Candidate(section=SECTION, hits=(), rrf_score=0.0, relevance=relevance)
+    return Retrieval(
+        query=Query(text="q", question="q"),
+        candidates=(candidate,),
+        kept=(candidate,) if kept else (),
+        settings={"floor": FLOOR},
+    )
+
+
+def test_p44_the_nearest_page_is_offered_unless_it_is_far_below_the_floor() -> None:
+    assert find_nearest("BELOW_FLOOR", found(FLOOR * NEAR_SHARE + 0.001)) == NEAREST
+    assert find_nearest("BELOW_FLOOR", found(FLOOR * NEAR_SHARE - 0.001)) is None
+    assert find_nearest("UNSUPPORTED", found(0.9, kept=True)) == NEAREST
+
+
+@pytest.mark.parametrize("reason", ["UNKNOWN_IDENTIFIER", "NO_CANDIDATES"])
+def test_no_page_is_near_to_what_none_mentions(reason: Abstention) -> None:
+    nothing = Retrieval(query=Query(text="q", question="q"), candidates=(), kept=())
+    retrieval = found(0.9) if reason == "UNKNOWN_IDENTIFIER" else nothing
+    assert find_nearest(reason, retrieval) is None

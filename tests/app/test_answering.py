@@ -7,12 +7,13 @@ from uuid import UUID
 import pytest
 
 from app import traces
-from app.answering import Answerer
+from app.answering import Answerer, Reading, Searching, Stage
 from app.records import Answer, Arrival, Turn
 from retrieval.db import Database
 from retrieval.records import Candidate, Query, Retrieval, StoredSection
 from retrieval.retrieve import Retriever
 from tests.app.bot import find_rows
+from tests.app.questions import add_page
 
 TURNS = (Turn(speaker="user", text="how long?"),)
 SECTION = StoredSection(
@@ -80,3 +81,21 @@ def test_an_answer_is_not_saved_when_the_question_was_given_up(
     (trace,) = find_rows(database, "traces")
     assert (trace.outcome, trace.answer) == ("pending", None)
     assert trace.kept == [1]  # what was found is not lost
+
+
+def test_each_stage_is_told_as_it_begins(answerer: Answerer, database: Database) -> None:
+    told: list[Stage] = []
+    add_page(database, "wiki", "failover.md", verified_days_ago=None)
+    answerer.answer(TURNS, claim(database), lambda: None, told.append)
+    assert told == [Searching(page_count=1), Reading(section_count=1)]
+
+
+def test_what_is_found_does_not_undo_that_the_question_was_deleted(
+    answerer: Answerer, database: Database
+) -> None:
+    where = {"team_id": "T1", "channel_id": "C1", "message_ts": "1700000000.000100"}
+    trace_id = traces.claim(database, Arrival(question="how long?", surface="slack", **where))
+    assert trace_id is not None
+    assert traces.save_deletion(database, **where) == []
+    answerer.answer(TURNS, trace_id, lambda: None)
+    assert traces.is_deleted(database, trace_id)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from app import blocks, feedback
-from app.records import Answer, Citation
+from app.records import Answer, Citation, Nearest
 from tests.stand_ins import slack_limits
 
 PINGING = "Page <!channel> and <!subteam^S123|@oncall>, or @here, when <@U0AAAA> is away."
@@ -180,3 +180,22 @@ def test_a_cut_loses_nothing() -> None:
     words = blocks.build_messages(Answer(text=LONG["paragraphs"]))
     joined = " ".join(text for message in words for text in block_texts(message))
     assert joined.split() == LONG["paragraphs"].split()
+
+
+def test_p44_the_nearest_page_is_one_marked_link_and_no_citation() -> None:
+    nearest = Nearest(
+        path="a.md",
+        title=PINGING,
+        heading_path=("A", "Run>book | x"),
+        url="https://wiki.example/p?a=1&b=<x>|y z",
+    )
+    answer = Answer(text="I found none.", abstained_because="BELOW_FLOOR", nearest=nearest)
+    (message,) = blocks.build_messages(answer)
+    line = block_texts(message)[-1]
+    assert line.startswith(
+        "Nearest page, may not answer: <https://wiki.example/p?a=1&amp;b=%3Cx%3E"
+    )
+    assert line.endswith(" › Run&gt;book ¦ x>")
+    assert line.count("<") == 1 and "[1]" not in message.text
+    assert message.text == f"I found none.\n\n{line}"
+    assert slack_limits.problems(blocks.offer_person(message).blocks) == []

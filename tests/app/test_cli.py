@@ -180,7 +180,7 @@ def test_ask_prints_the_answer_with_its_sources(indexed_url: str) -> None:
 
 def test_ask_json_is_as_designed(indexed_url: str) -> None:
     asked = load(indexed_url, "ask", ERR_2041, "--json")
-    assert set(asked) == FOUND | {"answer", "abstained_because", "citations"}
+    assert set(asked) == FOUND | {"answer", "abstained_because", "citations", "nearest"}
     assert (asked["question"], asked["queries"]) == (ERR_2041, [ERR_2041])
     assert asked["abstained_because"] is None
     for citation in asked["citations"]:

@@ -24,3 +24,18 @@ def test_what_is_no_id_is_told(value: str, monkeypatch: pytest.MonkeyPatch) -> N
     with pytest.raises(ConfigError, match=r"ADMINS: .*FRESHNESS_DAYS: ") as raised:
         load_settings()
     assert value not in str(raised.value)
+
+
+def test_experts_are_ids_by_source(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert load_settings().experts == {}
+    monkeypatch.setenv("EXPERTS", '{"wiki": "C123", "*": "S999"}')
+    assert load_settings().experts == {"wiki": "C123", "*": "S999"}
+
+
+@pytest.mark.parametrize("value", ["C123", '["C123"]', '{"wiki": "#help"}', '{"wiki": "U1"}', "{"])
+def test_experts_that_nobody_can_reach_are_told(
+    value: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("EXPERTS", value)
+    with pytest.raises(ConfigError, match=r"EXPERTS: "):
+        load_settings()

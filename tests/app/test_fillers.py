@@ -79,3 +79,58 @@ def test_the_longest_message_of_slack_takes_no_second(typed: str) -> None:
     start = perf_counter()
     fillers.strip(typed)
     assert perf_counter() - start < 1
+
+
+@pytest.mark.parametrize(
+    ("typed", "kind"),
+    [
+        ("", "nothing"),
+        ("???", "nothing"),
+        ("@jane", "nothing"),
+        ("can you help me?", "nothing"),
+        ("ok", "nothing"),
+        ("never mind", "nothing"),
+        ("hi", "greeting"),
+        ("Hello there!", "greeting"),
+        ("good morning everyone", "greeting"),
+        ("hey, how are you?", "greeting"),
+        ("👋", "greeting"),
+        ("thanks!", "thanks"),
+        ("cheers, that helped", "thanks"),
+        ("Thank you so much 🙏", "thanks"),
+        ("ok thanks", "thanks"),
+        ("great, thanks a lot!!", "thanks"),
+        ("perfect", "thanks"),
+        ("hi, thanks for the help", "thanks"),
+        ("thanks, that was very helpful", "thanks"),
+        (":pray:", "thanks"),
+    ],
+)
+def test_small_talk_is_told_from_questions(typed: str, kind: str) -> None:
+    assert fillers.find_small_talk(typed) == kind
+
+
+@pytest.mark.parametrize(
+    "typed",
+    [
+        "thanks, and in the first year?",
+        "thanks but it is wrong",
+        "hello world",
+        "hi, VPN?",
+        "`thanks`",
+        "what does the bot say after “thanks”?",
+        "how do I say thanks",
+        "great circle?",
+        "help desk",
+        "yes",
+        "why?",
+        "sundays?",
+        "works council",
+        "it works?",
+        "is it useful?",
+        "all hands",
+        "hi " * 60 + "there",
+    ],
+)
+def test_what_may_be_a_question_is_no_small_talk(typed: str) -> None:
+    assert fillers.find_small_talk(typed) is None

@@ -102,6 +102,7 @@ def test_what_does_not_end_in_time_is_told(slack: SlackStandIn, database: Databa
             bot.jobs.take(written(slack, question))
         for question in questions[:4]:
             bot.answerer.wait_until_asked(question)
+        slack.wait_for_call("assistant.threads.setStatus", count=5)
         bot.jobs.close(timeout_s=0)
         for until in held.values():
             until.set()
@@ -112,7 +113,8 @@ def test_what_does_not_end_in_time_is_told(slack: SlackStandIn, database: Databa
         FAILURE.format(reference=trace.trace_id) for trace in traces
     )
     assert len(bot.answerer.asked.having()) == 4
-    assert len(slack.calls("reactions.remove")) == 5
+    statuses = [call.params["status"] for call in slack.calls("assistant.threads.setStatus")]
+    assert statuses.count("") == 5  # one was told that it had to wait
 
 
 def test_an_error_after_the_end_was_told_is_not_told_too(

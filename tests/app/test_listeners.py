@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
-from app import feedback
+from app import feedback, traces
 from app.posting import FAILURE
 from app.records import Answer, Citation, Turn
+from app.stats import Scope, Viewer, load_stats
 from retrieval.db import Database
 from retrieval.errors import GenerationError
 from tests.app.bot import Bot, connected, find_rows
@@ -70,12 +71,16 @@ def test_the_asker_sees_at_once_that_it_is_worked_on(bot: Bot) -> None:
     bot.answerer.held["how long?"] = Event()
     event = bot.mention("how long?")
     bot.slack.send_event(event)
-    bot.answerer.wait_until_asked("how long?")
-    (message,) = bot.slack.messages("C1")
-    assert [reaction["name"] for reaction in message["reactions"]] == ["eyes"]
+    (shown,) = bot.slack.wait_for_call("assistant.threads.setStatus")
+    assert shown.params == {
+        "channel_id": "C1",
+        "thread_ts": event["ts"],  # P13
+        "status": "is searching 1,942 pages…",
+    }
     bot.answerer.held["how long?"].set()
-    bot.slack.wait_for_call("reactions.remove")
-    assert bot.slack.messages("C1")[0]["reactions"] == []
+    _, cleared = bot.slack.wait_for_call("assistant.threads.setStatus", count=2)
+    assert cleared.params == {**shown.params, "status": ""}
+    assert not bot.slack.calls("reactions.add")
 
 
 def test_a_question_in_a_thread_comes_with_what_we_answered_there(bot: Bot) -> None:
@@ -154,31 +159,255 @@ def test_what_is_no_question_is_not_answered(
     assert not caplog.records
 
 
-def test_a_deletion_while_the_answer_is_made_keeps_the_trace(bot: Bot) -> None:
-    bot.answerer.held["how long?"] = Event()
-    message = bot.slack.write("how long?", channel_id="D1")
+def direct(bot: Bot, question: str) -> dict[str, Any]:
+    """Write to the bot directly; the message."""
+    message = bot.slack.write(question, channel_id="D1")
     bot.slack.send_event(message)
+    return message
+
+
+def answered(bot: Bot, question: str) -> dict[str, Any]:
+    """As direct, but once it is answered."""
+    before = len(bot.executor.begun.having())
+    message = direct(bot, question)
+    bot.executor.begun.wait_for(count=before + 1)[before].result(10)
+    return message
+
+
+def happened(bot: Bot, event: dict[str, Any]) -> None:
+    """Send an event; return when it has been taken note of. Nothing more can be sent then."""
+    bot.slack.wait_for_ack(bot.slack.send_event(event))
+    bot.app.listener_runner.listener_executor.shutdown()
+
+
+def edited(bot: Bot, message: dict[str, Any], text: str, **more: Any) -> None:
+    """Have a question edited; return once it is answered anew."""
+    before = len(bot.executor.begun.having())
+    bot.slack.send_event(bot.slack.edit(message, text, **more))
+    bot.executor.begun.wait_for(count=before + 1)[before].result(10)
+
+
+def direct_texts(bot: Bot) -> list[str]:
+    return [message["text"] for message in bot.slack.messages("D1")]
+
+
+@pytest.mark.parametrize("end", [Answer(text="30 s"), RuntimeError("broken")], ids=type)
+def test_p10_into_a_question_deleted_meanwhile_nothing_is_posted(
+    bot: Bot, end: Answer | Exception
+) -> None:
+    bot.answerer.held["how long?"] = Event()
+    bot.answerer.answers["how long?"] = end
+    message = direct(bot, "how long?")
     bot.answerer.wait_until_asked("how long?")
-    deletion = {
-        "type": "message",
-        "subtype": "message_deleted",
-        "hidden": True,
-        "channel": "D1",
-        "channel_type": "im",
-        "deleted_ts": message["ts"],
-        "ts": "1800000000.000001",
-    }
-    envelope_id = bot.slack.send_event(deletion)
+    happened(bot, bot.slack.delete(message))
     bot.answerer.held["how long?"].set()
-    bot.settle(envelope_id)
+    bot.settle()
+    assert (posts(bot), bot.slack.messages("D1")) == ([], [])
     (trace,) = find_rows(bot.database, "traces")
-    assert trace.outcome == "answered"
+    assert trace.outcome == ("answered" if isinstance(end, Answer) else "failed")
+    assert trace.question == "how long?"
 
 
-def test_a_bare_mention_gets_a_human_line_and_no_search(bot: Bot) -> None:
-    answer = bot.ask("")
-    assert answer["text"].startswith("Ask me a question")
+def test_p10_the_answer_to_a_deleted_question_goes(bot: Bot) -> None:
+    long = "\n\n".join(["word " * 500] * 6)  # in two messages
+    bot.answerer.answers["how long?"] = Answer(text=long)
+    message = answered(bot, "how long?")
+    assert len(bot.slack.messages("D1")) == 3
+    deletion = bot.slack.delete(message)
+    assert deletion["message"]["subtype"] == "tombstone"  # it had replies
+    bot.settle(bot.slack.send_event(deletion), bot.slack.send_event(deletion, retry_attempt=1))
+    assert direct_texts(bot) == ["This message was deleted."]
+    (trace,) = find_rows(bot.database, "traces")
+    assert (trace.outcome, trace.question, trace.answer) == ("answered", "how long?", long)
+    assert len(trace.answer_ts) == 2
+
+
+def test_a_deletion_of_anything_else_deletes_nothing(bot: Bot) -> None:
+    message = answered(bot, "how long?")
+    other = bot.slack.write("lunch?", channel_id="D1")
+    (*_, answer) = bot.slack.messages("D1", message["ts"])
+    happened(bot, bot.slack.delete(other))
+    bot.settle()
+    assert not bot.slack.calls("chat.delete")
+    assert answer in bot.slack.messages("D1")
+
+
+def test_what_was_deleted_is_no_part_of_the_conversation(bot: Bot) -> None:
+    message = answered(bot, "how many days?")
+    bot.slack.send_event(bot.slack.delete(message))
+    bot.slack.wait_for_call("chat.delete")
+    follow_up = bot.slack.write("and part-time?", channel_id="D1", thread_ts=message["ts"])
+    bot.slack.send_event(follow_up)
+    bot.answerer.wait_until_asked("and part-time?")
+    assert bot.answerer.asked.having()[-1] == (Turn(speaker="user", text="and part-time?"),)
+
+
+def test_p10_an_edited_question_is_answered_anew_in_the_same_place(bot: Bot) -> None:
+    bot.answerer.answers["how far?"] = cited_answer()
+    message = answered(bot, "how long?")
+    (_, old) = bot.slack.messages("D1")
+    edited(bot, message, "how far?")
+    (_, new) = bot.slack.messages("D1")
+    assert (old["text"], new["ts"]) == ("You ask: how long?", old["ts"])
+    (call,) = bot.slack.calls("chat.update")
+    assert len(call.params["text"]) < 4000  # P25
+    assert [block["type"] for block in call.params["blocks"]] == [
+        *("section", "context", "context_actions")
+    ]
+    assert (call.params["parse"], call.params["link_names"]) == ("none", False)
+    (trace,) = find_rows(bot.database, "traces")
+    assert (trace.question, trace.outcome) == ("how far?", "answered")
+    assert trace.answer_ts == [old["ts"]]
+    before = trace.settings["before"]
+    assert (before["question"], before["answer"]) == ("how long?", "You ask: how long?")
+
+
+def test_p25_an_answer_that_grows_or_shrinks_is_changed_message_by_message(bot: Bot) -> None:
+    long = Answer(text="\n\n".join(["word " * 500] * 6))
+    bot.answerer.answers |= {"long?": long, "longer?": long}
+    first, second = answered(bot, "long?"), answered(bot, "short?")
+    edited(bot, first, "shorter?")
+    edited(bot, second, "longer?")
+    assert len(bot.slack.messages("D1", first["ts"])) == 2
+    assert len(bot.slack.messages("D1", second["ts"])) == 3
+    for trace in find_rows(bot.database, "traces"):
+        (_, *messages) = bot.slack.messages("D1", trace.thread_ts)
+        assert trace.answer_ts == [message["ts"] for message in messages]
+    assert all(len(call.params["text"]) < 4000 for call in bot.slack.calls("chat.update"))
+
+
+def test_an_edit_counts_once_and_for_ten_minutes(bot: Bot) -> None:
+    late = answered(bot, "how late?")
+    message = answered(bot, "how long?")
+    edited(bot, message, "how far?", after_s=599)
+    again = bot.slack.edit(message, "how high?", after_s=600)
+    bot.settle(
+        bot.slack.send_event(again),
+        bot.slack.send_event(bot.slack.edit(late, "how soon?", after_s=601)),
+    )
+    questions = [trace.question for trace in find_rows(bot.database, "traces")]
+    assert questions == ["how late?", "how far?"]
+    assert len(bot.answerer.asked.having()) == 3
+
+
+def test_p10_a_preview_that_slack_adds_changes_nothing(bot: Bot) -> None:
+    message = answered(bot, "how long? <https://wiki.example>")
+    once_edited = bot.slack.edit(message, "how far? <https://wiki.example>")
+    bot.slack.send_event(once_edited)
+    bot.slack.wait_for_call("chat.update")
+    bot.settle(bot.slack.send_event(bot.slack.unfurl(message)))
+    assert len(bot.answerer.asked.having()) == 2
+    assert len(bot.slack.calls("chat.update")) == 1
+
+
+def test_an_edit_while_the_answer_is_made_is_answered_alone(bot: Bot) -> None:
+    bot.answerer.held["how long?"] = Event()
+    message = direct(bot, "how long?")
+    bot.answerer.wait_until_asked("how long?")
+    happened(bot, bot.slack.edit(message, "how far?"))
+    bot.answerer.held["how long?"].set()
+    bot.settle()
+    assert direct_texts(bot) == ["how far?", "You ask: how far?"]
+    assert len(posts(bot)) == 1 and not bot.slack.calls("chat.update")
+    (trace,) = find_rows(bot.database, "traces")
+    assert (trace.outcome, trace.answer) == ("answered", "You ask: how far?")
+
+
+def test_an_edit_while_the_answer_is_posted_replaces_it(bot: Bot) -> None:
+    arrived = Event()
+    bot.slack.delay("chat.postMessage", arrived)
+    message = direct(bot, "how long?")
+    bot.slack.wait_for_call("chat.postMessage")
+    happened(bot, bot.slack.edit(message, "how far?"))
+    arrived.set()
+    bot.settle()
+    assert direct_texts(bot) == ["how far?", "You ask: how far?"]
+
+
+def test_a_deletion_while_the_answer_is_posted_takes_it_back(bot: Bot) -> None:
+    arrived = Event()
+    bot.slack.delay("chat.postMessage", arrived)
+    message = direct(bot, "how long?")
+    bot.slack.wait_for_call("chat.postMessage")
+    happened(bot, bot.slack.delete(message))
+    arrived.set()
+    bot.settle()
+    assert direct_texts(bot) == ["This message was deleted."]
+
+
+def test_where_the_old_answer_is_gone_the_new_one_is_posted(bot: Bot) -> None:
+    message = answered(bot, "how long?")
+    bot.slack.fail_next("chat.update", body={"ok": False, "error": "message_not_found"})
+    edited(bot, message, "how far?")
+    (trace,) = find_rows(bot.database, "traces")
+    (*_, answer) = bot.slack.messages("D1")
+    assert (answer["text"], trace.answer_ts) == ("You ask: how far?", [answer["ts"]])
+
+
+def test_an_edit_is_answered_from_what_was_said_before_it(bot: Bot) -> None:
+    message = answered(bot, "how many days?")
+    bot.slack.send_event(
+        bot.slack.write("and part-time?", channel_id="D1", thread_ts=message["ts"])
+    )
+    bot.slack.wait_for_call("chat.postMessage", count=2)
+    edited(bot, message, "how many days of leave?")
+    assert bot.answerer.asked.having()[-1] == (
+        Turn(speaker="user", text="how many days of leave?"),
+    )
+
+
+def test_in_a_channel_only_an_edit_that_still_mentions_us_is_answered(bot: Bot) -> None:
+    bot.ask("how long?")
+    question = {**bot.slack.messages("C1")[0], "channel": "C1"}
+    bot.settle(bot.slack.send_event(bot.slack.edit(question, "forget it")))
+    assert len(bot.answerer.asked.having()) == 1
+
+
+def test_an_edit_that_cannot_be_looked_up_is_not_told(
+    slack: SlackStandIn, caplog: pytest.LogCaptureFixture
+) -> None:
+    unreachable = Database("postgresql://nobody@127.0.0.1:1/none", tenant_id="acme")
+    with connected(slack, unreachable) as bot:
+        message = slack.write("how long is the queue?", channel_id="D1")
+        bot.settle(slack.send_event(slack.edit(message, "how far is it?")))
+    assert not slack.calls("chat.postMessage")
+    assert "how far is it?" not in caplog.messages
+    assert [record.levelname for record in caplog.records] == ["ERROR"]
+
+
+@pytest.mark.parametrize(
+    ("said", "kind", "line"),
+    [
+        ("", "nothing", "Ask me a question and "),
+        ("hi", "greeting", "Hi! Ask me a question"),
+        ("cheers, that helped", "thanks", "You're welcome!"),
+    ],
+)
+def test_small_talk_gets_a_human_line_and_no_search(
+    bot: Bot, said: str, kind: str, line: str
+) -> None:
+    answer = bot.ask(said)
+    assert answer["text"].startswith(line)
+    assert [block["type"] for block in answer["blocks"]] == ["section"]  # no buttons to vote
     assert bot.answerer.asked.having() == ()
+    assert not bot.slack.calls("assistant.threads.setStatus")
+    (trace,) = find_rows(bot.database, "traces")
+    assert (trace.outcome, trace.settings) == ("answered", {"small_talk": kind})
+    assert (trace.candidates, trace.queries) == ([], [])
+    counts = load_stats(bot.database, Scope(), viewer=Viewer(user_id="U1")).counts
+    assert (counts.asked, counts.answered, counts.abstained) == (0, 0, 0)
+    assert traces.find_own(bot.database, "T0001", "U1") == []
+
+
+def test_thanks_are_no_part_of_the_conversation(bot: Bot) -> None:
+    root = bot.ask("how many days?")["thread_ts"]
+    bot.ask("thanks!", thread_ts=root)
+    bot.ask("and part-time?", thread_ts=root)
+    assert [turn.text for turn in bot.answerer.asked.having()[-1]] == [
+        "how many days?",
+        "You ask: how many days?",
+        "and part-time?",
+    ]
 
 
 def test_a_question_is_not_blocked_by_another(bot: Bot) -> None:
@@ -204,7 +433,7 @@ def test_p15_a_failure_is_told_in_one_fixed_sentence(
     (trace,) = find_rows(bot.database, "traces")
     assert answer["text"] == FAILURE.format(reference=trace.trace_id)
     assert (trace.outcome, trace.error_class) == ("failed", type(error).__name__)
-    assert bot.slack.messages("C1")[0]["reactions"] == []
+    assert "reactions" not in bot.slack.messages("C1")[0]
     (record,) = [record for record in caplog.records if record.levelno >= logging.WARNING]
     assert str(trace.trace_id) in record.getMessage()
     assert record.exc_info is not None and record.exc_info[1] is error
@@ -226,6 +455,7 @@ def test_a_question_that_cannot_be_claimed_gets_the_same_sentence(
 
 
 def test_an_answer_needs_no_sign_that_it_is_worked_on(bot: Bot) -> None:
+    bot.slack.fail_next("assistant.threads.setStatus", drop_connection=True)
     bot.slack.fail_next("reactions.add", body={"ok": False, "error": "missing_scope"})
     assert bot.ask("how long?")["text"] == "You ask: how long?"
 

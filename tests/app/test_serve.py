@@ -1,36 +1,84 @@
 """The process: what it needs, how it starts, how it stops."""
 
+import logging
 import os
+import re
 import signal
+import socket
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
+from queue import Queue
 from threading import Event, Thread
+from typing import Any
 
 import pytest
 import yaml
 from pydantic import SecretStr
+from slack_sdk.socket_mode.builtin.connection import Connection
 
-from app import posting, ragstats, serve
-from app.config import Settings
+from app import posting, ragstats, serve, web
+from app.config import Settings, load_settings
+from app.metrics import Metrics
 from retrieval.db import Database
 from retrieval.errors import ConfigError
 from tests.app.bot import Bot, find_rows
+from tests.app.callers import SECRET, Caller
+from tests.stand_ins import slack_payloads
 from tests.stand_ins.slack import SlackStandIn
 
-MANIFEST = yaml.safe_load((Path(__file__).parents[2] / "manifest.yml").read_text())
+ROOT = Path(__file__).parents[2]
+SOURCE = (ROOT / "manifest.yml").read_text("utf-8")
+MANIFEST = yaml.safe_load(SOURCE)
+
+
+BOT, APP, SIGNING = SecretStr("xoxb-1"), SecretStr("xapp-1"), SecretStr(SECRET)
 
 
 def test_every_missing_token_is_named() -> None:
-    with pytest.raises(ConfigError, match="Set SLACK_BOT_TOKEN and SLACK_APP_TOKEN to"):
+    both = r"Set SLACK_BOT_TOKEN and SLACK_APP_TOKEN \(or, for HTTP, SLACK_SIGNING_SECRET\) to"
+    with pytest.raises(ConfigError, match=both):
         serve.find_tokens(Settings())
-    with pytest.raises(ConfigError, match="Set SLACK_APP_TOKEN to"):
-        serve.find_tokens(Settings(slack_bot_token=SecretStr("xoxb-1")))
+    with pytest.raises(ConfigError, match=r"Set SLACK_APP_TOKEN \(or, for HTTP, SLACK_SIGN"):
+        serve.find_tokens(Settings(slack_bot_token=BOT))
+    with pytest.raises(ConfigError, match="Set SLACK_BOT_TOKEN to"):
+        serve.find_tokens(Settings(slack_app_token=APP))
+    with pytest.raises(ConfigError, match="Set SLACK_BOT_TOKEN to"):
+        serve.find_tokens(Settings(slack_signing_secret=SIGNING))
 
 
-def test_both_tokens_are_found() -> None:
-    settings = Settings(slack_bot_token=SecretStr("xoxb-1"), slack_app_token=SecretStr("xapp-1"))
-    assert serve.find_tokens(settings) == ("xoxb-1", "xapp-1")
+def test_an_app_token_means_socket_mode_and_a_signing_secret_http() -> None:
+    socket_mode = Settings(slack_bot_token=BOT, slack_app_token=APP)
+    assert serve.find_tokens(socket_mode) == ("xoxb-1", "xapp-1")
+    over_http = Settings(slack_bot_token=BOT, slack_signing_secret=SIGNING)
+    assert serve.find_tokens(over_http) == ("xoxb-1", None)
+
+
+def test_both_ways_at_once_are_refused() -> None:
+    with pytest.raises(
+        ConfigError, match=r"both set\. Unset SLACK_SIGNING_SECRET for Socket Mode,"
+    ):
+        serve.find_tokens(
+            Settings(slack_bot_token=BOT, slack_app_token=APP, slack_signing_secret=SIGNING)
+        )
+
+
+def test_a_signing_secret_may_come_from_a_file_but_not_be_blank(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("SLACK_SIGNING_SECRET", f"{SECRET}\n")
+    assert load_settings().slack_signing_secret == SIGNING
+    monkeypatch.setenv("SLACK_SIGNING_SECRET", " \n")
+    with pytest.raises(ConfigError, match=r"SLACK_SIGNING_SECRET: .*blank"):
+        load_settings()
+
+
+@pytest.mark.parametrize("port", ["0", "65536", "http"])
+def test_what_is_no_port_is_told(port: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PORT", port)
+    with pytest.raises(ConfigError, match="PORT: "):
+        load_settings()
 
 
 def build(slack: SlackStandIn, bot: Bot, token: str, url: str | None = None) -> None:
@@ -60,10 +108,10 @@ def test_bolt_is_kept_from_looking_for_other_tokens(
 
 
 @contextmanager
-def serving(slack: SlackStandIn, bot: Bot) -> Iterator[Event]:
+def serving(bot: Bot, hearing: AbstractContextManager[object]) -> Iterator[Event]:
     """The bot, serving until the event is set or the block left."""
     stop = Event()
-    thread = Thread(target=serve.serve_until, args=(stop, bot.app, slack.app_token, bot.jobs))
+    thread = Thread(target=serve.serve_until, args=(stop, bot.app, hearing, bot.jobs))
     thread.start()
     try:
         yield stop
@@ -72,23 +120,94 @@ def serving(slack: SlackStandIn, bot: Bot) -> Iterator[Event]:
         thread.join()
 
 
+def connected(
+    slack: SlackStandIn, bot: Bot, token: str | None = None, **settings: Any
+) -> AbstractContextManager[object]:
+    """Socket Mode, as run sets it up."""
+    return serve.connected(
+        bot.app, token or slack.app_token, bot.database, Metrics(), Settings(**settings)
+    )
+
+
+@contextmanager
+def listening(bot: Bot, ports: Queue[int]) -> Iterator[None]:
+    """HTTP, on a free port that is told."""
+    pages = web.build_web(bot.database, Metrics(), bolt=bot.app)
+    with web.listening(pages, "127.0.0.1", 0) as port:
+        ports.put(port)
+        yield
+
+
 def test_it_stops_after_finishing_what_is_begun(slack: SlackStandIn, database: Database) -> None:
     bot = Bot(slack, database)
     bot.answerer.held["slow?"] = Event()
-    with serving(slack, bot) as stop:
+    with serving(bot, connected(slack, bot)) as stop:
         slack.send_event(bot.mention("slow?"))
         bot.answerer.wait_until_asked("slow?")
         stop.set()
         bot.answerer.held["slow?"].set()
-    (call,) = slack.calls("chat.postMessage")
+    assert_answered(bot)
+
+
+def test_it_stops_so_over_http_too(
+    slack: SlackStandIn, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SLACK_SIGNING_SECRET", SECRET)
+    bot = Bot(slack, database)
+    bot.answerer.held["slow?"] = Event()
+    ports: Queue[int] = Queue()
+    with serving(bot, listening(bot, ports)) as stop:
+        caller = Caller(ports.get(timeout=10))
+        caller.send(slack_payloads.event_callback(bot.mention("slow?"), "Ev1"))
+        bot.answerer.wait_until_asked("slow?")
+        stop.set()
+        bot.answerer.held["slow?"].set()
+    assert_answered(bot)
+    with pytest.raises(ConnectionRefusedError):
+        caller.get("/healthz")
+
+
+def assert_answered(bot: Bot) -> None:
+    (call,) = bot.slack.calls("chat.postMessage")
     assert call.params["text"] == "You ask: slow?"
-    assert find_rows(database, "traces")[0].outcome == "answered"
+    assert find_rows(bot.database, "traces")[0].outcome == "answered"
 
 
 def test_a_refused_app_token_is_told_by_its_name(slack: SlackStandIn, database: Database) -> None:
     bot = Bot(slack, database)
     with pytest.raises(ConfigError, match="Slack does not take SLACK_APP_TOKEN: invalid_auth"):
-        serve.serve_until(Event(), bot.app, "xapp-wrong", bot.jobs)
+        serve.serve_until(Event(), bot.app, connected(slack, bot, "xapp-wrong"), bot.jobs)
+
+
+def test_with_a_port_socket_mode_shows_how_it_is(slack: SlackStandIn, database: Database) -> None:
+    bot = Bot(slack, database)
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+        with pytest.raises(ConfigError, match=f"cannot listen on 127.0.0.1, port {port}"):
+            with connected(slack, bot, host="127.0.0.1", port=port):
+                pass
+    with connected(slack, bot, host="127.0.0.1", port=port):
+        caller = Caller(port)
+        assert caller.get("/healthz").status == caller.get("/metrics").status == 200
+        assert caller.send({"type": "url_verification", "challenge": "c"}).status == 404
+    bot.settle()
+
+
+def test_it_hears_while_the_connection_is_alive(slack: SlackStandIn, database: Database) -> None:
+    with slack.connected(Bot(slack, database).app) as handler:
+        assert serve.is_hearing(handler.client.current_session)
+    assert not serve.is_hearing(handler.client.current_session)
+    assert not serve.is_hearing(None)
+
+
+def test_it_is_deaf_when_nothing_was_heard_for_a_minute() -> None:
+    session = Connection("ws://127.0.0.1:1", logging.getLogger("deaf"))
+    with socket.socket() as session.sock:
+        assert serve.is_hearing(session)
+        session.last_ping_pong_time = time.time() - 10
+        assert serve.is_hearing(session)
+        session.last_ping_pong_time = time.time() - 60
+        assert not serve.is_hearing(session)
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
@@ -105,14 +224,36 @@ def test_a_signal_asks_to_stop_and_a_second_one_ends(number: signal.Signals) -> 
             signal.signal(each, handler)
 
 
+METHODS = {  # the scope that each method of the Web API needs
+    **dict.fromkeys(("auth.test", "views.open", "views.publish"), None),
+    **dict.fromkeys(("chat.postMessage", "chat.postEphemeral", "chat.update"), "chat:write"),
+    **dict.fromkeys(("chat.startStream", "chat.appendStream", "chat.stopStream"), "chat:write"),
+    **dict.fromkeys(("chat.stream", "chat.delete", "assistant.threads.setStatus"), "chat:write"),
+    **dict.fromkeys(("reactions.add", "reactions.remove"), "reactions:write"),
+}
+EVENTS = {  # the scope that each event needs
+    "app_home_opened": None,
+    "app_mention": "app_mentions:read",
+    "message.im": "im:history",
+    **dict.fromkeys(("reaction_added", "reaction_removed"), "reactions:read"),
+}
+
+
+def test_the_manifest_asks_for_the_scopes_that_are_needed_and_no_others() -> None:
+    code = "".join(path.read_text("utf-8") for path in (ROOT / "app").rglob("*.py"))
+    families = "assistant|auth|bots|chat|conversations|files|reactions|team|usergroups|users|views"
+    called = re.findall(rf"\.((?:{families})_\w+)\(", code)
+    called += re.findall(rf"\"((?:{families})\.[\w.]+)\"", code)
+    methods = {name.replace("_", ".") for name in called}
+    events = MANIFEST["settings"]["event_subscriptions"]["bot_events"]
+    needed = {METHODS[method] for method in methods} | {EVENTS[event] for event in events}
+    assert set(MANIFEST["oauth_config"]["scopes"]["bot"]) == (needed | {"commands"}) - {None}
+
+
 def test_the_manifest_has_what_the_listeners_need() -> None:
     assert MANIFEST["_metadata"] == {"major_version": 2}
     assert set(MANIFEST["settings"]["event_subscriptions"]["bot_events"]) == {
         *("app_home_opened", "app_mention", "message.im", "reaction_added", "reaction_removed"),
-    }
-    assert set(MANIFEST["oauth_config"]["scopes"]["bot"]) == {
-        *("app_mentions:read", "im:history", "reactions:read", "commands"),  # to hear
-        *("chat:write", "reactions:write"),  # to answer
     }
     (command,) = MANIFEST["features"]["slash_commands"]
     assert f"{command['command']} {command['usage_hint']}" in ragstats.USAGE
@@ -122,8 +263,49 @@ def test_the_manifest_has_what_the_listeners_need() -> None:
     assert not MANIFEST["features"]["app_home"]["messages_tab_read_only_enabled"]
 
 
-def test_the_manifest_keeps_slacks_limits() -> None:
-    shown = MANIFEST["display_information"]
-    assert len(shown["name"]) <= 35
-    assert len(shown["description"]) <= 140
+def build_http_variant() -> str:
+    """The manifest as its comments say to change it for HTTP."""
+    return SOURCE.replace("true  # HTTP: ", "").replace("# HTTP: ", "")
+
+
+def test_the_comments_of_the_manifest_make_it_one_for_http() -> None:
+    url = f"https://footnote.example.com{web.EVENTS_PATH}"
+    manifest = yaml.safe_load(build_http_variant())
+    settings = manifest["settings"]
+    assert settings.pop("socket_mode_enabled") is False
+    assert settings["event_subscriptions"].pop("request_url") == url
+    assert settings["interactivity"].pop("request_url") == url
+    assert settings["interactivity"].pop("message_menu_options_url") == url  # typing a title
+    assert [command.pop("url") for command in manifest["features"]["slash_commands"]] == [url]
+    settings["socket_mode_enabled"] = True
+    assert manifest == MANIFEST
+
+
+# The limits of Slack's own schema, slackapi/manifest-schema 2.0.0, which also took both variants
+# on 2026-11-30.
+@pytest.mark.parametrize("source", [SOURCE, build_http_variant()], ids=["Socket Mode", "HTTP"])
+def test_the_manifest_keeps_slacks_limits(source: str) -> None:
+    manifest = yaml.safe_load(source)
+    assert set(manifest) == {
+        *("_metadata", "display_information", "features", "oauth_config", "settings")
+    }
+    shown = manifest["display_information"]
+    assert set(shown) <= {"name", "description", "long_description", "background_color"}
+    assert 1 <= len(shown["name"]) <= 35
+    assert 1 <= len(shown["description"]) <= 140
     assert 175 <= len(shown["long_description"]) <= 4_000
+    assert re.fullmatch(r"#[0-9a-fA-F]{6}", shown["background_color"])
+    assert 1 <= len(manifest["features"]["bot_user"]["display_name"]) <= 80
+    for command in manifest["features"]["slash_commands"]:
+        assert set(command) <= {"command", "url", "description", "usage_hint", "should_escape"}
+        assert re.fullmatch(r"/\S{1,31}", command["command"])
+        assert 1 <= len(command["description"]) <= 2_000
+        assert 1 <= len(command["usage_hint"]) <= 1_000
+    for shortcut in manifest["features"].get("shortcuts", ()):
+        assert set(shortcut) == {"name", "type", "callback_id", "description"}
+        assert 1 <= len(shortcut["name"]) <= 24 and 1 <= len(shortcut["description"]) <= 150
+    for listed in (
+        manifest["oauth_config"]["scopes"]["bot"],
+        manifest["settings"]["event_subscriptions"]["bot_events"],
+    ):
+        assert len(listed) == len(set(listed)) <= 100 and max(map(len, listed)) <= 50

@@ -1,5 +1,6 @@
 """Which messages are questions, and what they ask."""
 
+from dataclasses import replace
 from typing import Any
 from uuid import uuid4
 
@@ -122,3 +123,65 @@ def test_the_question_comes_last_in_the_conversation() -> None:
         Turn(speaker="bot", text="25 [1]"),
         Turn(speaker="user", text="and part-time?"),
     )
+
+
+def changed(text: str = "how far?", *, after_s: float = 5, **more: Any) -> dict[str, Any]:
+    """What Slack sends when message() is edited; more is laid over the event."""
+    old = {"type": "message", "user": "U1", "text": "how long?", "ts": "1700000000.000100"}
+    edited = {"user": "U1", "ts": f"{1700000000.0001 + after_s:.6f}"}
+    return {
+        **message(ts="1700000009.000100", subtype="message_changed", hidden=True),
+        "message": {**old, "text": text, "edited": edited},
+        "previous_message": old,
+        **more,
+    }
+
+
+def question_after(event: dict[str, Any]) -> str | None:
+    edited = turns.find_edited(event, bot_user_id="UBOT", bot_id="BBOT")
+    return None if edited is None else arrival({**edited}).question
+
+
+@pytest.mark.parametrize(
+    ("event", "question"),
+    [
+        (changed(), "how far?"),
+        (changed("<@UBOT> how far?", channel="C1", channel_type="channel"), "how far?"),
+        (changed(after_s=599), "how far?"),
+        (changed(after_s=601), None),
+        (changed("how long?"), None),
+        (changed(channel="C1", channel_type="channel"), None),  # no longer for us
+        (changed(message={"text": "how far?", "ts": "1700000000.000100"}), None),  # by Slack
+        (changed(message={"text": "how far?"}), None),
+        (changed(message=None), None),
+        (changed(subtype=None), None),
+        (changed(message={**changed()["message"], "bot_id": "BBOT"}), None),
+        (changed(message={**changed()["message"], "subtype": "bot_message"}), None),
+    ],
+)
+def test_an_edit_is_a_question_where_its_text_is_another(
+    event: dict[str, Any], question: str | None
+) -> None:
+    assert question_after(event) == question
+
+
+def test_an_edited_question_keeps_its_place() -> None:
+    edited = turns.find_edited(changed(), bot_user_id="UBOT", bot_id="BBOT")
+    assert edited is not None
+    assert arrival({**edited}) == replace(arrival(message()), question="how far?")
+
+
+@pytest.mark.parametrize(
+    ("event", "ts"),
+    [
+        (message(subtype="message_deleted", deleted_ts="1700000000.000001"), "1700000000.000001"),
+        (changed(message={"subtype": "tombstone", "ts": "1700000000.000002"}), "1700000000.000002"),
+        (changed(), None),
+        (changed(message=None), None),
+        (message(), None),
+    ],
+)
+def test_a_root_with_replies_is_deleted_by_becoming_a_tombstone(
+    event: dict[str, Any], ts: str | None
+) -> None:
+    assert turns.find_deleted(event) == ts

@@ -141,6 +141,32 @@ class SlackStandIn:
             self.workspace.keep(channel_id, event)
         return event
 
+    def edit(self, message: Mapping[str, Any], text: str, *, after_s: float = 5) -> Json:
+        """A person has changed the text of a message after so long; Slack's event for it."""
+        edited = {"user": message["user"], "ts": f"{float(message['ts']) + after_s:.6f}"}
+        return self._change(message, {"text": text, "edited": edited})
+
+    def unfurl(self, message: Mapping[str, Any]) -> Json:
+        """Slack has put a preview of a link below a message; its event for it."""
+        return self._change(message, {"attachments": [{"title": "Wiki", "id": 1}]})
+
+    def delete(self, message: Mapping[str, Any]) -> Json:
+        """A person has deleted a message; Slack's event for it."""
+        channel_id = message["channel"]
+        with self._lock:
+            before, tombstone = self.workspace.remove(channel_id, message["ts"])
+            ts = self.workspace.next_ts()
+        if tombstone is None:
+            return slack_payloads.message_deleted(before, channel_id=channel_id, ts=ts)
+        return slack_payloads.message_changed(tombstone, before, channel_id=channel_id, ts=ts)
+
+    def _change(self, message: Mapping[str, Any], changes: Mapping[str, Any]) -> Json:
+        channel_id = message["channel"]
+        with self._lock:
+            before, after = self.workspace.change(channel_id, message["ts"], changes)
+            ts = self.workspace.next_ts()
+        return slack_payloads.message_changed(after, before, channel_id=channel_id, ts=ts)
+
     def send_event(
         self,
         event: Mapping[str, Any],
@@ -190,6 +216,23 @@ class SlackStandIn:
             message=message,
             action_ts=action_ts,
             trigger_id=self._trigger_id(),
+            response_url=self._response_url(),
+        )
+        return self._send("interactive", payload)
+
+    def send_message_shortcut(
+        self, callback_id: str, message: Mapping[str, Any], *, user_id: str, channel_id: str
+    ) -> str:
+        """Use a shortcut of a message; returns its envelope_id."""
+        with self._lock:
+            action_ts = self.workspace.next_ts()
+        payload = slack_payloads.message_action(
+            callback_id,
+            user_id=user_id,
+            channel_id=channel_id,
+            message={key: message[key] for key in message if key not in ("channel", "event_ts")},
+            trigger_id=self._trigger_id(),
+            action_ts=action_ts,
             response_url=self._response_url(),
         )
         return self._send("interactive", payload)

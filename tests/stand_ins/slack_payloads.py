@@ -49,6 +49,43 @@ def message(
     }
 
 
+def message_changed(
+    message: Mapping[str, Any], before: Mapping[str, Any], *, channel_id: str, ts: str
+) -> Json:
+    """That a message reads otherwise, or has got something that Slack puts below it."""
+    return {
+        "type": "message",
+        "subtype": "message_changed",
+        "hidden": True,
+        "channel": channel_id,
+        "channel_type": CHANNEL_KINDS[channel_id[0]],
+        "message": _stored(message),
+        "previous_message": _stored(before),
+        "ts": ts,
+        "event_ts": ts,
+    }
+
+
+def message_deleted(before: Mapping[str, Any], *, channel_id: str, ts: str) -> Json:
+    return {
+        "type": "message",
+        "subtype": "message_deleted",
+        "hidden": True,
+        "channel": channel_id,
+        "channel_type": CHANNEL_KINDS[channel_id[0]],
+        "deleted_ts": before["ts"],
+        "previous_message": _stored(before),
+        "ts": ts,
+        "event_ts": ts,
+    }
+
+
+def _stored(message: Mapping[str, Any]) -> Json:
+    """A message without what only its event has."""
+    of_event = ("channel", "channel_type", "event_ts")
+    return {**{key: message[key] for key in message if key not in of_event}, "type": "message"}
+
+
 def slash_command(
     *,
     command: str,
@@ -103,6 +140,30 @@ def block_actions(
         "state": {"values": {}},
         "response_url": response_url,
         "actions": [{"block_id": "b", "action_ts": action_ts, **action}],
+    }
+
+
+def message_action(
+    callback_id: str,
+    *,
+    user_id: str,
+    channel_id: str,
+    message: Mapping[str, Any],
+    trigger_id: str,
+    action_ts: str,
+    response_url: str,
+) -> Json:
+    """A message shortcut that was used."""
+    return {
+        "type": "message_action",
+        **_interaction(user_id),
+        "callback_id": callback_id,
+        "trigger_id": trigger_id,
+        "action_ts": action_ts,
+        "message_ts": message["ts"],
+        "message": dict(message),
+        "channel": {"id": channel_id, "name": channel_id.lower()},
+        "response_url": response_url,
     }
 
 

@@ -52,6 +52,7 @@ class Workspace:
             "chat.postEphemeral": self._post_ephemeral,
             "chat.update": self._update,
             "chat.delete": self._delete,
+            "assistant.threads.setStatus": self._set_status,
             "reactions.add": self._react,
             "reactions.remove": self._unreact,
             "conversations.replies": self._replies,
@@ -73,6 +74,29 @@ class Workspace:
     def keep(self, channel_id: str, message: Mapping[str, Any]) -> None:
         """Store a message that a person wrote, unless it is there already."""
         self._messages[channel_id].setdefault(message["ts"], {"type": "message", **message})
+
+    def change(self, channel_id: str, ts: str, changes: Mapping[str, Any]) -> tuple[Json, Json]:
+        """Change a message that a person wrote; as it was, and as it is."""
+        before = self._messages[channel_id][ts]
+        self._messages[channel_id][ts] = {**before, **changes}
+        return before, self._messages[channel_id][ts]
+
+    def remove(self, channel_id: str, ts: str) -> tuple[Json, Json | None]:
+        """Delete a message; as it was, and the tombstone that it leaves if it has replies."""
+        before = self._messages[channel_id].pop(ts)
+        if not self.messages(channel_id, ts):
+            return before, None
+        tombstone = {
+            "type": "message",
+            "subtype": "tombstone",
+            "hidden": True,
+            "user": "USLACKBOT",
+            "text": "This message was deleted.",
+            "ts": ts,
+            "thread_ts": ts,
+        }
+        self._messages[channel_id][ts] = tombstone
+        return before, tombstone
 
     def find_shown(self, channel_id: str, ts: str, user_id: str) -> Json | None:
         """A message that a person sees; None when it is one that only they see.
@@ -135,6 +159,13 @@ class Workspace:
         message = self._own_message(channel_id, params.get("ts"), "cant_delete_message")
         del self._messages[channel_id][message["ts"]]
         return {"ok": True, "channel": channel_id, "ts": message["ts"]}
+
+    def _set_status(self, params: Json) -> Json:
+        channel_id = self._open_channel({"channel": params.get("channel_id")})
+        self._stored(channel_id, _ts(params.get("thread_ts"), "invalid_thread_ts"))
+        if "status" not in params:
+            raise Refused("invalid_arguments")
+        return {"ok": True}
 
     def _react(self, params: Json) -> Json:
         message = self._stored(self._open_channel(params), params.get("timestamp"))

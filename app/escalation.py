@@ -1,0 +1,127 @@
+"""Questions that were passed on to people: whom to ask, and that each is asked once."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from uuid import UUID
+
+from sqlalchemy import text
+
+from retrieval.db import Database
+
+ANY_SOURCE = "*"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Expert:
+    """Whom to ask, and where."""
+
+    channel_id: str
+    thread_ts: str | None = None
+    group_id: str | None = None  # a user group, called in the thread of the question
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Escalation:
+    """A question that was passed on."""
+
+    trace_id: UUID
+    question: str
+    user_id: str  # who asked it
+    channel_id: str  # where
+    message_ts: str
+    thread_ts: str
+    asked_by: str  # who had it passed on
+    resolved_by: str | None
+
+
+def find_expert(database: Database, trace_id: UUID, experts: Mapping[str, str]) -> Expert | None:
+    """Whom to ask what Footnote has not answered; None where nobody is named for it.
+
+    The source of the best candidate decides, else ANY_SOURCE. A user group is called where the
+    question was asked, so there is none to ask in direct messages, which it does not see.
+    """
+    with database.transaction() as connection:
+        row = connection.execute(
+            text("""
+                SELECT traces.channel_id, thread_ts, source
+                FROM traces LEFT JOIN documents
+                    ON document_id = CAST(candidates -> 0 ->> 'document_id' AS bigint)
+                WHERE trace_id = :trace_id AND outcome = 'abstained'
+            """),
+            {"trace_id": trace_id},
+        ).one_or_none()
+    expert_id = experts.get(row.source) or experts.get(ANY_SOURCE) if row else None
+    if row is None or expert_id is None:
+        return None
+    if not expert_id.startswith("S"):
+        return Expert(channel_id=expert_id)
+    if row.channel_id.startswith("D"):
+        return None
+    return Expert(channel_id=row.channel_id, thread_ts=row.thread_ts, group_id=expert_id)
+
+
+def claim(database: Database, trace_id: UUID, expert: Expert, user_id: str) -> bool:
+    """Whether it is this click, of all in any process, that passes the question on."""
+    with database.transaction() as connection:
+        claimed = connection.execute(
+            text("""
+                INSERT INTO escalations (trace_id, tenant_id, channel_id, asked_by)
+                VALUES (:trace_id, :tenant_id, :channel_id, :user_id)
+                ON CONFLICT DO NOTHING
+                RETURNING trace_id
+            """),
+            {
+                "trace_id": trace_id,
+                "tenant_id": database.tenant_id,
+                "channel_id": expert.channel_id,
+                "user_id": user_id,
+            },
+        ).scalar()
+    return claimed is not None
+
+
+def release(database: Database, trace_id: UUID) -> None:
+    """Let the question be passed on again, as it reached nobody."""
+    with database.transaction() as connection:
+        connection.execute(
+            text("DELETE FROM escalations WHERE trace_id = :trace_id AND ts IS NULL"),
+            {"trace_id": trace_id},
+        )
+
+
+def save_ts(database: Database, trace_id: UUID, ts: str) -> None:
+    """Add the message to those who may know."""
+    with database.transaction() as connection:
+        connection.execute(
+            text("UPDATE escalations SET ts = :ts WHERE trace_id = :trace_id"),
+            {"trace_id": trace_id, "ts": ts},
+        )
+
+
+def resolve(database: Database, trace_id: UUID, user_id: str) -> bool:
+    """Whether it is this click that resolves the question; the first one does, for good."""
+    with database.transaction() as connection:
+        resolved = connection.execute(
+            text("""
+                UPDATE escalations SET resolved_by = :user_id, resolved_at = now()
+                WHERE trace_id = :trace_id AND resolved_at IS NULL
+                RETURNING trace_id
+            """),
+            {"trace_id": trace_id, "user_id": user_id},
+        ).scalar()
+    return resolved is not None
+
+
+def load(database: Database, trace_id: UUID) -> Escalation | None:
+    """A question that was passed on; None when it was not, or is forgotten."""
+    with database.transaction() as connection:
+        row = connection.execute(
+            text("""
+                SELECT trace_id, question, user_id, traces.channel_id, message_ts, thread_ts,
+                       asked_by, resolved_by
+                FROM escalations JOIN traces USING (trace_id)
+                WHERE trace_id = :trace_id
+            """),
+            {"trace_id": trace_id},
+        ).one_or_none()
+    return Escalation(**row._mapping) if row else None

@@ -1,0 +1,131 @@
+"""HTTP: what Slack sends, whether Footnote is well, and what Prometheus reads."""
+
+import logging
+import re
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import uvicorn
+from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+from slack_bolt import App
+from slack_bolt.adapter.starlette.handler import to_bolt_request, to_starlette_response
+from sqlalchemy.exc import SQLAlchemyError
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import Route
+
+from app.metrics import Metrics
+from retrieval.db import Database
+from retrieval.errors import ConfigError
+
+EVENTS_PATH = "/slack/events"
+MAX_BODY = 4_000_000  # bytes; a button comes with its whole message, URL-encoded
+GRACE_S = 3  # Slack waits no longer for an answer
+
+# On what it cannot compare with a signature, Bolt 1.30 does not refuse but fail, and failures are
+# told in the channel that the request names, whoever sent it.
+SIGNING = {"x-slack-request-timestamp": r"[0-9]{1,12}", "x-slack-signature": r"v0=[0-9a-f]{64}"}
+
+log = logging.getLogger(__name__)
+
+
+def build_web(
+    database: Database,
+    metrics: Metrics,
+    *,
+    bolt: App | None = None,
+    is_hearing: Callable[[], bool] = lambda: True,
+) -> Starlette:
+    """/healthz and /metrics and, with bolt, /slack/events.
+
+    is_hearing says whether Slack can reach us where that is not by this server.
+    """
+
+    def healthz(request: Request) -> Response:
+        if is_hearing() and _answers(database):
+            return PlainTextResponse("ok\n")
+        return PlainTextResponse("unavailable\n", status_code=503)
+
+    def show_metrics(request: Request) -> Response:
+        shown = generate_latest(metrics.registry)
+        return Response(shown, headers={"Content-Type": CONTENT_TYPE_LATEST})
+
+    routes = [Route("/healthz", healthz), Route("/metrics", show_metrics)]
+    if bolt is not None:
+        routes.append(Route(EVENTS_PATH, _build_endpoint(bolt), methods=["POST"]))
+    return Starlette(routes=routes)
+
+
+@contextmanager
+def listening(web: Starlette, host: str, port: int) -> Iterator[int]:
+    """Serve while the block runs, and finish what is begun; gives the port, a free one for 0.
+
+    Raises ConfigError when the address is not to be had.
+    """
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        listener = socket.create_server((host, port), family=family)
+    except OSError as error:
+        raise ConfigError(
+            f"Footnote cannot listen on {host}, port {port}: {error.strerror}. "
+            "Set HOST and PORT to an address that is free."
+        ) from error
+    server = uvicorn.Server(
+        uvicorn.Config(
+            web,
+            log_config=None,  # ours
+            access_log=False,  # probes come every few seconds
+            lifespan="off",
+            ws="none",
+            server_header=False,
+            timeout_graceful_shutdown=GRACE_S,
+        )
+    )
+    # On a thread of its own it leaves the signals alone.
+    thread = threading.Thread(target=server.run, args=([listener],), name="web")
+    thread.start()
+    try:
+        yield listener.getsockname()[1]
+    finally:
+        server.should_exit = True
+        thread.join()
+
+
+def _build_endpoint(bolt: App) -> Callable[[Request], object]:
+    async def receive(request: Request) -> Response:
+        for name, form in SIGNING.items():
+            if not all(re.fullmatch(form, each) for each in request.headers.getlist(name)):
+                return _refuse()
+        body = bytearray()
+        async for piece in request.stream():
+            body += piece
+            if len(body) > MAX_BODY:
+                return Response(status_code=413)
+        try:
+            bolt_request = to_bolt_request(request, bytes(body))
+        except Exception:  # Bolt parses before it verifies; Slack sends nothing it cannot parse
+            return Response(status_code=400)
+        # Bolt's own adapters dispatch on the event loop: while one listener takes its time to
+        # acknowledge, nothing else would be received.
+        response = await run_in_threadpool(bolt.dispatch, bolt_request)
+        return _refuse() if response.status == 401 else to_starlette_response(response)
+
+    return receive
+
+
+def _refuse() -> Response:
+    log.warning("Refused a request: not of the last 5 minutes and signed by SLACK_SIGNING_SECRET")
+    return Response(status_code=401)
+
+
+def _answers(database: Database) -> bool:
+    try:
+        with database.transaction():
+            return True
+    except SQLAlchemyError as error:
+        log.warning("The database does not answer: %s", type(error).__name__)
+        return False

@@ -1,0 +1,82 @@
+"""The message shortcut, from the menu to the answer in the thread."""
+
+import pytest
+
+from app import blocks
+from app.records import Turn
+from tests.app.bot import Bot, Json, find_rows
+
+QUESTION = "how long is the queue?"
+
+
+def use(bot: Bot, message: Json, user_id: str = "U2") -> str:
+    return bot.slack.send_message_shortcut(
+        "ask_footnote", message, user_id=user_id, channel_id=message["channel"]
+    )
+
+
+def write(bot: Bot, text: str = QUESTION, thread_ts: str | None = None) -> Json:
+    """A message of somebody who did not ask Footnote."""
+    return bot.slack.write(text, channel_id="C1", thread_ts=thread_ts)
+
+
+def find_told(bot: Bot) -> list[str]:
+    return [call.params["text"] for call in bot.slack.calls("response_url")]
+
+
+def test_a_message_is_answered_in_its_thread_for_who_used_the_shortcut(bot: Bot) -> None:
+    message = write(bot, f"<@U3> {QUESTION}")
+    envelope_id = use(bot, message)
+    assert bot.slack.wait_for_ack(envelope_id).ack_seconds < 3
+    bot.settle()
+    asked, answer = bot.slack.messages("C1", message["ts"])
+    assert asked["text"] == f"<@U3> {QUESTION}"
+    assert answer["text"] == f"You ask: @U3 {QUESTION}"
+    (trace,) = find_rows(bot.database, "traces")
+    assert (trace.user_id, trace.channel_id, trace.thread_ts) == ("U2", "C1", message["ts"])
+    (private,) = bot.slack.calls("chat.postEphemeral")
+    assert (private.params["user"], private.params["text"]) == ("U2", blocks.ANSWER_IN_THREAD)
+
+
+def test_a_message_of_a_thread_is_answered_there_with_what_was_said(bot: Bot) -> None:
+    first = bot.ask("what is a queue?")
+    message = write(bot, thread_ts=first["thread_ts"])
+    bot.settle(use(bot, message))
+    assert bot.slack.messages("C1", first["thread_ts"])[-1]["text"] == f"You ask: {QUESTION}"
+    *_, turns = bot.answerer.asked.having()
+    assert turns[0] == Turn(speaker="user", text="what is a queue?")
+
+
+def test_one_message_is_answered_once_however_many_ask_about_it(bot: Bot) -> None:
+    message = write(bot)
+    bot.settle(*[use(bot, message, f"U{number}") for number in (2, 2, 3)])
+    assert len(bot.slack.messages("C1", message["ts"])) == 2
+
+
+def test_where_it_is_no_member_it_says_so_privately(bot: Bot) -> None:
+    message = write(bot)
+    bot.slack.workspace.channels["C1"] = {"is_member": False}
+    bot.settle(use(bot, message))
+    assert find_told(bot) == [blocks.INVITE_FIRST]
+    assert find_rows(bot.database, "traces") == []
+
+
+def test_the_answer_comes_though_its_promise_was_not_shown(bot: Bot) -> None:
+    message = write(bot)
+    bot.slack.fail_next("chat.postEphemeral", status=429, headers={"Retry-After": "60"})
+    bot.settle(use(bot, message))
+    assert len(bot.slack.messages("C1", message["ts"])) == 2
+
+
+@pytest.mark.parametrize("text", ["", " <@U0BOT> "])
+def test_a_message_without_words_is_no_question(bot: Bot, text: str) -> None:
+    bot.settle(use(bot, write(bot, text)))
+    assert find_told(bot) == [blocks.NOTHING_TO_ASK]
+    assert find_rows(bot.database, "traces") == []
+
+
+def test_its_own_answer_is_no_question(bot: Bot) -> None:
+    answer = bot.ask(QUESTION)
+    bot.settle(use(bot, {**answer, "channel": "C1"}))
+    assert find_told(bot) == [blocks.NOTHING_TO_ASK]
+    assert len(find_rows(bot.database, "traces")) == 1
