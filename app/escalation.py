@@ -25,7 +25,7 @@ class Escalation:
     """A question that was passed on."""
 
     trace_id: UUID
-    question: str
+    question: str  # as it was when it was passed on
     user_id: str  # who asked it
     channel_id: str  # where
     message_ts: str
@@ -65,8 +65,9 @@ def claim(database: Database, trace_id: UUID, expert: Expert, user_id: str) -> b
     with database.transaction() as connection:
         claimed = connection.execute(
             text("""
-                INSERT INTO escalations (trace_id, tenant_id, channel_id, asked_by)
-                VALUES (:trace_id, :tenant_id, :channel_id, :user_id)
+                INSERT INTO escalations (trace_id, tenant_id, channel_id, asked_by, question)
+                SELECT trace_id, :tenant_id, :channel_id, :user_id, question
+                FROM traces WHERE trace_id = :trace_id
                 ON CONFLICT DO NOTHING
                 RETURNING trace_id
             """),
@@ -112,13 +113,25 @@ def resolve(database: Database, trace_id: UUID, user_id: str) -> bool:
     return resolved is not None
 
 
+def reopen(database: Database, trace_id: UUID) -> None:
+    """Let the question be resolved again, as nobody was told."""
+    with database.transaction() as connection:
+        connection.execute(
+            text(
+                "UPDATE escalations SET resolved_by = NULL, resolved_at = NULL"
+                " WHERE trace_id = :trace_id"
+            ),
+            {"trace_id": trace_id},
+        )
+
+
 def load(database: Database, trace_id: UUID) -> Escalation | None:
     """A question that was passed on; None when it was not, or is forgotten."""
     with database.transaction() as connection:
         row = connection.execute(
             text("""
-                SELECT trace_id, question, user_id, traces.channel_id, message_ts, thread_ts,
-                       asked_by, resolved_by
+                SELECT trace_id, escalations.question, user_id, traces.channel_id, message_ts,
+                       thread_ts, asked_by, resolved_by
                 FROM escalations JOIN traces USING (trace_id)
                 WHERE trace_id = :trace_id
             """),

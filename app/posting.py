@@ -137,7 +137,9 @@ def answer_command(respond: Respond, message: Message) -> None:
 def publish_home(client: WebClient, user_id: str, blocks: Sequence[Block]) -> None:
     """Put these blocks into a person's App Home; where that fails, what stood there stays."""
     try:
-        client.views_publish(user_id=user_id, view={"type": "home", "blocks": list(blocks)})
+        _hasten(client).views_publish(
+            user_id=user_id, view={"type": "home", "blocks": list(blocks)}
+        )
     except (SlackClientError, *CONNECTION_FAULTS) as error:
         log.warning("views.publish did not work: %s", type(error).__name__)
 

@@ -5,8 +5,8 @@ import re
 import signal
 import threading
 import time
-from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator
+from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
 
 from slack_bolt import Ack, App
@@ -36,6 +36,9 @@ from retrieval.db import Database
 from retrieval.errors import ConfigError
 
 STOP_TIMEOUT_S = 25  # supervisors commonly kill after 30
+LISTENERS_TIMEOUT_S = 3
+# Bolt's default is 5: as many people opening App Home while Slack limits it would make us deaf.
+LISTENER_THREADS = 20  # chosen
 HTTP_PORT = 3000  # where Bolt's examples listen, too
 DEAF_S = 60  # slack_sdk asks for a sign of life every 5 s, and connects anew after 20 s without
 
@@ -106,6 +109,7 @@ def build_app(client: WebClient, *, database: Database, jobs: Jobs, settings: Se
             client=client,
             logger=logging.getLogger("slack_bolt"),
             signing_secret=secret.get_secret_value() if secret else "",
+            listener_executor=ThreadPoolExecutor(LISTENER_THREADS, thread_name_prefix="listener"),
         )
     # It shows all of a request that it refuses; `web` says that it did.
     logging.getLogger("slack_bolt.RequestVerification").setLevel(logging.WARNING)
@@ -139,8 +143,15 @@ def serve_until(
             stop.wait()
             log.info("Footnote stops")
     finally:
-        app.listener_runner.listener_executor.shutdown()  # what was received has become a job
+        _shut_down(app.listener_runner.listener_executor)
         jobs.close(STOP_TIMEOUT_S)
+
+
+def _shut_down(listeners: Executor) -> None:
+    """Let what was received become a job, but not wait for what Slack has put off."""
+    closing = threading.Thread(target=listeners.shutdown, daemon=True)
+    closing.start()
+    closing.join(LISTENERS_TIMEOUT_S)
 
 
 @contextmanager
@@ -152,6 +163,8 @@ def connected(
     Raises ConfigError when Slack does not take the token, or the port is taken.
     """
     client = SocketModeHandler(app, app_token).client
+    pulse = Pulse()
+    client.on_message_listeners.append(pulse.note)
     try:
         with _explained("SLACK_APP_TOKEN", app.client):
             client.connect()
@@ -159,7 +172,7 @@ def connected(
             yield
             return
         pages = web.build_web(
-            database, metrics, is_hearing=lambda: is_hearing(client.current_session)
+            database, metrics, is_hearing=lambda: pulse.is_hearing(client.current_session)
         )
         with web.listening(pages, settings.host, settings.port):
             yield
@@ -167,12 +180,24 @@ def connected(
         client.close()
 
 
-def is_hearing(session: Connection | None) -> bool:
-    """Whether a connection of Socket Mode is open, and Slack gave a sign of life lately."""
-    if session is None or not session.is_active():
-        return False
-    heard_at = session.last_ping_pong_time  # None until the first one
-    return heard_at is None or time.time() - heard_at < DEAF_S
+class Pulse:
+    """When Slack was last heard, on whichever connection: a new one has heard nothing yet."""
+
+    def __init__(self, *, now: Callable[[], float] = time.time) -> None:
+        """now: seconds since 1970, as slack_sdk notes them."""
+        self._now = now
+        self._heard_at = now()
+
+    def note(self, _message: str) -> None:
+        """Take any message for a sign of life, the greeting of a new connection included."""
+        self._heard_at = self._now()
+
+    def is_hearing(self, session: Connection | None) -> bool:
+        """Whether a connection of Socket Mode is open, and Slack gave a sign of life lately."""
+        if session is None or not session.is_active():
+            return False
+        self._heard_at = max(self._heard_at, session.last_ping_pong_time or 0)
+        return self._now() - self._heard_at < DEAF_S
 
 
 def stop_on_signals(stop: threading.Event) -> None:

@@ -206,7 +206,7 @@ def _load_gaps(connection: Connection, scope: Scope, viewer: Viewer) -> Gaps:
                        :is_admin OR coalesce(user_id = :user_id, false) AS is_visible
                 FROM traces LEFT JOIN flags USING (trace_id)
                 WHERE asked_at >= now() - make_interval(days => :days) AND question <> ''
-                AND NOT settings ? 'small_talk'
+                AND NOT settings ?| ARRAY['small_talk', 'deleted']
                 AND (CAST(:channel_id AS text) IS NULL OR channel_id = :channel_id)
                 AND (outcome = 'abstained' OR flags.trace_id IS NOT NULL)
             ),

@@ -3,9 +3,10 @@
 from collections.abc import Collection
 from typing import Any
 
-from slack_bolt import Ack, App, Respond
+from slack_bolt import App, Respond
 
 from app import posting, ragstats, stats
+from app.listeners.actions import acknowledge
 from app.stats import Scope, Viewer
 from retrieval.db import Database
 
@@ -13,8 +14,7 @@ from retrieval.db import Database
 def register(app: App, database: Database, *, admins: Collection[str], freshness_days: int) -> None:
     """Listen to /ragstats; admins are user ids."""
 
-    def show(ack: Ack, command: dict[str, Any], respond: Respond) -> None:
-        ack()  # first: Slack waits 3 s, the counts may take longer
+    def show(command: dict[str, Any], respond: Respond) -> None:
         request = ragstats.parse(command.get("text") or "")
         if request is None:
             posting.answer_command(respond, ragstats.build_usage())
@@ -29,4 +29,4 @@ def register(app: App, database: Database, *, admins: Collection[str], freshness
         build = ragstats.build_gaps if request.is_gaps else ragstats.build_message
         posting.answer_command(respond, build(loaded))
 
-    app.command("/ragstats")(show)
+    app.command("/ragstats", middleware=[acknowledge])(show)

@@ -58,7 +58,11 @@ def register(app: App, database: Database, *, experts: Mapping[str, str]) -> Non
             return
         if is_first:
             line = blocks.build_notice(blocks.RESOLVED_BY.format(user_id=question.resolved_by))
-            posting.tell(client, question.channel_id, line, thread_ts=question.thread_ts)
+            try:
+                posting.tell(client, question.channel_id, line, thread_ts=question.thread_ts)
+            except SlackApiError:
+                escalation.reopen(database, trace_id)  # so that the next click tells the thread
+                raise
         # After a later click, too: where this failed at first, the button still stands there.
         message = blocks.build_resolved(question, find_workspace_url(client))
         posting.change(client, place["channel_id"], place["message_ts"], message)

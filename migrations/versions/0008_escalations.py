@@ -18,6 +18,7 @@ CREATE TABLE escalations (
     tenant_id text NOT NULL,
     channel_id text NOT NULL,  -- with ts: the message to those who may know
     ts text,  -- NULL until it is posted
+    question text NOT NULL,  -- as passed on; the asker may word it anew later, for others' eyes
     asked_by text NOT NULL,  -- who had the question passed on
     asked_at timestamptz NOT NULL DEFAULT now(),
     resolved_by text,

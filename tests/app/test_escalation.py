@@ -219,6 +219,29 @@ def test_a_post_that_could_not_be_changed_is_by_the_next_click(bot: Bot) -> None
     assert len(find_texts(bot, message)) == 4
 
 
+def test_only_what_was_passed_on_is_shown_to_those_who_were_asked(bot: Bot) -> None:
+    message = ask(bot)
+    post = pass_on(bot, message)
+    with bot.database.transaction() as connection:  # as an edit of the question does
+        connection.execute(text("UPDATE traces SET question = 'not for their eyes'"))
+    resolve(bot, post, "U5")
+    bot.settle()
+    (changed,) = bot.slack.messages("C9")
+    assert QUESTION in changed["text"] and "not for" not in str(changed)
+
+
+def test_a_thread_that_could_not_be_told_is_told_by_the_next_click(bot: Bot) -> None:
+    message = ask(bot)
+    post = pass_on(bot, message)
+    bot.slack.fail_next("chat.postMessage", body={"ok": False, "error": "is_archived"})
+    resolve(bot, post, "U5")
+    bot.slack.wait_for_call("response_url")
+    assert find_rows(bot.database, "escalations")[0].resolved_by is None
+    resolve(bot, post, "U6")
+    bot.slack.wait_for_call("chat.update")
+    assert find_texts(bot, message)[-1] == blocks.RESOLVED_BY.format(user_id="U6")
+
+
 def test_what_is_answered_offers_nobody(bot: Bot) -> None:
     assert find_button(bot.ask("hello?"), blocks.ASK_PERSON) is None
 

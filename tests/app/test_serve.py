@@ -5,7 +5,6 @@ import os
 import re
 import signal
 import socket
-import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
@@ -194,20 +193,29 @@ def test_with_a_port_socket_mode_shows_how_it_is(slack: SlackStandIn, database: 
 
 
 def test_it_hears_while_the_connection_is_alive(slack: SlackStandIn, database: Database) -> None:
+    pulse = serve.Pulse()
     with slack.connected(Bot(slack, database).app) as handler:
-        assert serve.is_hearing(handler.client.current_session)
-    assert not serve.is_hearing(handler.client.current_session)
-    assert not serve.is_hearing(None)
+        assert pulse.is_hearing(handler.client.current_session)
+    assert not pulse.is_hearing(handler.client.current_session)
+    assert not pulse.is_hearing(None)
 
 
 def test_it_is_deaf_when_nothing_was_heard_for_a_minute() -> None:
-    session = Connection("ws://127.0.0.1:1", logging.getLogger("deaf"))
+    times = [1000.0]
+    pulse = serve.Pulse(now=lambda: times[-1])
+    session = Connection("ws://127.0.0.1:1", logging.getLogger("deaf"))  # has heard nothing yet
     with socket.socket() as session.sock:
-        assert serve.is_hearing(session)
-        session.last_ping_pong_time = time.time() - 10
-        assert serve.is_hearing(session)
-        session.last_ping_pong_time = time.time() - 60
-        assert not serve.is_hearing(session)
+        times.append(1059)
+        assert pulse.is_hearing(session)
+        times.append(1060)  # P17: nor does one new connection after the other make it hear
+        assert not pulse.is_hearing(session)
+        pulse.note("hello")
+        assert pulse.is_hearing(session)
+        session.last_ping_pong_time = 1110
+        times.append(1169)
+        assert pulse.is_hearing(session)
+        times.append(1170)
+        assert not pulse.is_hearing(session)
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])

@@ -2,6 +2,8 @@
 
 import json
 
+from sqlalchemy import text
+
 from app import feedback, stats
 from app.records import Answer, Arrival
 from app.stats import Counts, Gap, Gaps, Scope, SetRuns, Source, Stats, Viewer
@@ -32,6 +34,14 @@ def test_an_empty_database_has_empty_sums(database: Database) -> None:
     assert load(database) == Stats(
         scope=Scope(), counts=Counts(), before=Counts(), freshness_days=365
     )
+
+
+def test_what_was_deleted_is_shown_to_nobody(database: Database) -> None:
+    ask(database, "abstained", question="my password is hunter2, why am I locked out?")
+    with database.transaction() as connection:
+        connection.execute(text("""UPDATE traces SET settings = '{"deleted": true}'"""))
+    assert gaps(database) == []
+    assert load(database).counts.abstained == 1  # it was asked, though
 
 
 def test_questions_are_counted_by_what_came_of_them(database: Database) -> None:
