@@ -118,15 +118,22 @@ def vote(
         )
 
 
-def take_back(database: Database, trace_id: UUID, user_id: str, value: Vote) -> None:
-    """Forget a person's vote, unless they have voted otherwise since."""
+def take_back(
+    database: Database,
+    trace_id: UUID,
+    user_id: str,
+    value: Vote,
+    taken_at: datetime | None = None,
+) -> None:
+    """Forget a person's vote, unless they have voted since; taken_at is now by default."""
     with database.transaction() as connection:
         connection.execute(
             text("""
                 DELETE FROM feedback
                 WHERE trace_id = :trace_id AND user_id = :user_id AND vote = :vote
+                AND voted_at <= coalesce(:taken_at, now())
             """),
-            {"trace_id": trace_id, "user_id": user_id, "vote": value},
+            {"trace_id": trace_id, "user_id": user_id, "vote": value, "taken_at": taken_at},
         )
 
 

@@ -190,11 +190,15 @@ def claim_revision(database: Database, arrival: Arrival, *, is_open: bool) -> UU
 def reopen(database: Database, trace_id: UUID, question: str) -> list[str]:
     """Have a trace begin again with the question as it reads now; gives the messages to replace.
 
-    What it was and what came of it stays in settings.
+    What it was and what came of it stays in settings, the votes included: they were on that answer.
     """
     with database.transaction() as connection:
         answer_ts: list[str] = connection.execute(
             text("""
+                WITH votes AS (
+                    DELETE FROM feedback WHERE trace_id = :trace_id
+                    RETURNING user_id, vote, voted_at, reason, right_source, right_path, note
+                )
                 UPDATE traces
                 SET question = :question, asked_at = clock_timestamp(), completed_at = NULL,
                     queries = '{}', candidates = '[]', kept = '{}', answer = NULL,
@@ -203,7 +207,8 @@ def reopen(database: Database, trace_id: UUID, question: str) -> list[str]:
                     settings = jsonb_build_object('revised', true, 'before', jsonb_build_object(
                         'question', question, 'asked_at', asked_at, 'answer', answer,
                         'citations', citations, 'outcome', outcome, 'tokens', tokens,
-                        'abstained_because', abstained_because))
+                        'abstained_because', abstained_because,
+                        'votes', (SELECT coalesce(jsonb_agg(votes), '[]') FROM votes)))
                         || CASE WHEN settings ? 'deleted' THEN '{"deleted": true}'::jsonb
                                 ELSE '{}' END
                 WHERE trace_id = :trace_id

@@ -21,7 +21,7 @@ def register(app: App, database: Database) -> None:
     def removed(event: dict[str, Any]) -> None:
         if found := find(event):
             ballot, trace_id = found
-            feedback.take_back(database, trace_id, ballot.user_id, ballot.vote)
+            feedback.take_back(database, trace_id, ballot.user_id, ballot.vote, ballot.voted_at)
 
     def find(event: dict[str, Any]) -> tuple[Ballot, UUID] | None:
         ballot = feedback.read_reaction(event)

@@ -56,6 +56,13 @@ def test_only_the_vote_that_counts_can_be_taken_back(database: Database, trace_i
     assert votes(database) == []
 
 
+def test_a_vote_given_after_one_was_taken_back_stays(database: Database, trace_id: UUID) -> None:
+    now = datetime.now(UTC)
+    feedback.vote(database, trace_id, "U1", -1, now)
+    feedback.take_back(database, trace_id, "U1", -1, now - timedelta(seconds=1))
+    assert votes(database) == [("U1", -1)]
+
+
 def test_votes_stay_with_their_tenant(
     database: Database, database_url: str, trace_id: UUID
 ) -> None:

@@ -246,6 +246,8 @@ def test_p10_an_edited_question_is_answered_anew_in_the_same_place(bot: Bot) -> 
     bot.answerer.answers["how far?"] = cited_answer()
     message = answered(bot, "how long?")
     (_, old) = bot.slack.messages("D1")
+    (trace,) = find_rows(bot.database, "traces")
+    feedback.vote(bot.database, trace.trace_id, "U1", -1)
     edited(bot, message, "how far?")
     (_, new) = bot.slack.messages("D1")
     assert (old["text"], new["ts"]) == ("You ask: how long?", old["ts"])
@@ -260,6 +262,8 @@ def test_p10_an_edited_question_is_answered_anew_in_the_same_place(bot: Bot) -> 
     assert trace.answer_ts == [old["ts"]]
     before = trace.settings["before"]
     assert (before["question"], before["answer"]) == ("how long?", "You ask: how long?")
+    assert [(vote["user_id"], vote["vote"]) for vote in before["votes"]] == [("U1", -1)]
+    assert find_rows(bot.database, "feedback") == []  # nobody has voted on the new answer
 
 
 def test_p25_an_answer_that_grows_or_shrinks_is_changed_message_by_message(bot: Bot) -> None:
