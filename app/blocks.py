@@ -79,8 +79,7 @@ def build_messages(answer: Answer) -> list[Message]:
     urls = [citation.url for citation in answer.citations]
     parts = mrkdwn.build_parts(answer.text, urls=urls, limit=BLOCK_TEXT)
     sections = [
-        {"type": "section", "text": _mrkdwn(part)}
-        for part in parts or [mrkdwn.escape(answer.text)[:BLOCK_TEXT]]
+        mrkdwn.build_section(part) for part in parts or [mrkdwn.escape(answer.text)[:BLOCK_TEXT]]
     ]
     *others, last = [
         Message(text=_build_fallback(blocks), blocks=tuple(blocks))
@@ -100,8 +99,7 @@ def build_messages(answer: Answer) -> list[Message]:
 def offer_person(message: Message) -> Message:
     """A message that says that there is no answer, with the way to ask a person."""
     *said, feedback = message.blocks
-    button = _build_button(ASK_PERSON, "Ask a person")
-    return replace(message, blocks=(*said, {"type": "actions", "elements": [button]}, feedback))
+    return replace(message, blocks=(*said, _build_button(ASK_PERSON, "Ask a person"), feedback))
 
 
 def build_thanks(vote: Vote, answer_ts: str) -> Message:
@@ -109,15 +107,16 @@ def build_thanks(vote: Vote, answer_ts: str) -> Message:
 
     answer_ts is the message voted on: the button is pressed in another one.
     """
-    section = {"type": "section", "text": _mrkdwn(THANKS[vote])}
-    button = {**_build_button(SAY_MORE, "Say what is wrong"), "value": answer_ts}
-    more: list[Block] = [{"type": "actions", "elements": [button]}] if vote < 0 else []
-    return Message(text=THANKS[vote], blocks=(section, *more))
+    thanks = build_notice(THANKS[vote])
+    if vote > 0:
+        return thanks
+    more = _build_button(SAY_MORE, "Say what is wrong", value=answer_ts)
+    return replace(thanks, blocks=(*thanks.blocks, more))
 
 
 def build_notice(text: str) -> Message:
     """A line that is told to one person."""
-    return Message(text=text, blocks=({"type": "section", "text": _mrkdwn(text)},))
+    return Message(text=text, blocks=(mrkdwn.build_section(text),))
 
 
 def build_escalation(asked: Escalation, group_id: str | None, workspace_url: str | None) -> Message:
@@ -125,18 +124,17 @@ def build_escalation(asked: Escalation, group_id: str | None, workspace_url: str
     text = _build_passed_on(asked, workspace_url)
     if group_id:
         text = f"<!subteam^{group_id}> {text}"
-    button = {**_build_button(RESOLVED, "Resolved"), "value": str(asked.trace_id)}
-    section = {"type": "section", "text": _mrkdwn(text)}
-    return Message(text=text, blocks=(section, {"type": "actions", "elements": [button]}))
+    button = _build_button(RESOLVED, "Resolved", value=str(asked.trace_id))
+    return Message(text=text, blocks=(mrkdwn.build_section(text), button))
 
 
 def build_resolved(asked: Escalation, workspace_url: str | None) -> Message:
     """The same once somebody has resolved it; a user group is not called again."""
     text = _build_passed_on(asked, workspace_url)
     end = f"Resolved by <@{asked.resolved_by}>"
-    section = {"type": "section", "text": _mrkdwn(text)}
-    context = {"type": "context", "elements": [_mrkdwn(end)]}
-    return Message(text=f"{text}\n\n{end}", blocks=(section, context))
+    return Message(
+        text=f"{text}\n\n{end}", blocks=(mrkdwn.build_section(text), mrkdwn.build_context(end))
+    )
 
 
 def build_permalink(workspace_url: str, channel_id: str, ts: str, thread_ts: str) -> str:
@@ -158,21 +156,14 @@ def build_source_line(citation: Citation) -> str:
 
 def _build_source_blocks(citations: Sequence[Citation]) -> Iterator[Block]:
     """Context blocks; a block's elements would stand side by side, so lines share one."""
-    lines = ""
-    for line in map(build_source_line, citations):
-        if lines and len(lines) + 1 + len(line) > BLOCK_TEXT:
-            yield {"type": "context", "elements": [_mrkdwn(lines)]}
-            lines = ""
-        lines += f"\n{line}" if lines else line
-    if lines:
-        yield {"type": "context", "elements": [_mrkdwn(lines)]}
+    lines = map(build_source_line, citations)
+    yield from map(mrkdwn.build_context, mrkdwn.join_lines(lines, BLOCK_TEXT))
 
 
 def _build_nearest_blocks(nearest: Nearest | None) -> Iterator[Block]:
     if nearest:
         link = mrkdwn.link(nearest.url, _shorten(nearest.place, LABEL_LENGTH))
-        line = f"Nearest page, may not answer: {link}"
-        yield {"type": "context", "elements": [_mrkdwn(line)]}
+        yield mrkdwn.build_context(f"Nearest page, may not answer: {link}")
 
 
 def _build_passed_on(asked: Escalation, workspace_url: str | None) -> str:
@@ -193,17 +184,14 @@ def _build_passed_on(asked: Escalation, workspace_url: str | None) -> str:
     )
 
 
-def _build_button(action_id: str, text: str) -> Block:
-    return {
+def _build_button(action_id: str, text: str, **more: str) -> Block:
+    """A block with one button."""
+    button = {
         "type": "button",
         "action_id": action_id,
         "text": {"type": "plain_text", "text": text},
     }
-
-
-def _mrkdwn(text: str) -> Block:
-    # verbatim: Slack makes no links and mentions of its own from plain text.
-    return {"type": "mrkdwn", "text": text, "verbatim": True}
+    return {"type": "actions", "elements": [{**button, **more}]}
 
 
 def _share_out(blocks: Sequence[Block]) -> Iterator[list[Block]]:

@@ -107,8 +107,18 @@ def join_lines(lines: Iterable[str], limit: int) -> list[str]:
 
 
 def build_section(text: str) -> dict[str, Any]:
-    """A block with this mrkdwn, to which Slack adds no links and mentions of its own."""
-    return {"type": "section", "text": {"type": "mrkdwn", "text": text, "verbatim": True}}
+    """A block with this mrkdwn."""
+    return {"type": "section", "text": _build_text(text)}
+
+
+def build_context(text: str) -> dict[str, Any]:
+    """The same in small print."""
+    return {"type": "context", "elements": [_build_text(text)]}
+
+
+def _build_text(text: str) -> dict[str, Any]:
+    # verbatim: Slack makes no links and mentions of its own from plain text.
+    return {"type": "mrkdwn", "text": text, "verbatim": True}
 
 
 def _pieces(nodes: Iterable[SyntaxTreeNode], urls: Collection[str]) -> Iterator[_Piece]:

@@ -71,24 +71,13 @@ def post(client: WebClient, arrival: Arrival, message: Message, trace_id: UUID) 
 
     Raises SlackApiError when Slack refuses it, PostLost when nobody knows.
     """
-    try:
-        response = client.chat_postMessage(
-            channel=str(arrival.channel_id),
-            thread_ts=arrival.thread_ts,
-            text=message.text,
-            blocks=list(message.blocks),
-            metadata={
-                "event_type": "footnote_answer",
-                "event_payload": {"trace_id": str(trace_id)},
-            },
-            parse="none",
-            link_names=False,
-            unfurl_links=False,
-            unfurl_media=False,
-        )
-    except CONNECTION_FAULTS as error:
-        raise PostLost("Slack's answer to a post got lost.") from error
-    return str(response["ts"])
+    return tell(
+        client,
+        str(arrival.channel_id),
+        message,
+        thread_ts=arrival.thread_ts,
+        metadata={"event_type": "footnote_answer", "event_payload": {"trace_id": str(trace_id)}},
+    )
 
 
 def replace(client: WebClient, arrival: Arrival, ts: str, message: Message, trace_id: UUID) -> str:
@@ -201,9 +190,14 @@ def _sign(client: WebClient, method: str, arrival: Arrival) -> None:
 
 
 def tell(
-    client: WebClient, channel_id: str, message: Message, *, thread_ts: str | None = None
+    client: WebClient,
+    channel_id: str,
+    message: Message,
+    *,
+    thread_ts: str | None = None,
+    metadata: Mapping[str, Any] | None = None,
 ) -> str:
-    """Put a message that is no answer into a channel or a thread of it; its ts.
+    """Put a message into a channel or a thread of it; its ts.
 
     Raises as post does.
     """
@@ -213,6 +207,7 @@ def tell(
             thread_ts=thread_ts,
             text=message.text,
             blocks=list(message.blocks),
+            metadata=dict(metadata) if metadata else None,
             parse="none",
             link_names=False,
             unfurl_links=False,
@@ -239,11 +234,10 @@ def promise(client: WebClient, reader: Reader, message: Message) -> None:
     """Let one person see that an answer comes; raises NotInChannel where none can be posted."""
     try:
         _show(client, reader, message)
-    except SlackApiError as error:
-        if error.response.get("error") in ("not_in_channel", "channel_not_found"):
-            raise NotInChannel("Footnote is not in a channel.") from error
-        log.info("Nothing promised in %s: %s", reader.channel_id, type(error).__name__)
     except (SlackClientError, *CONNECTION_FAULTS) as error:
+        reason = error.response.get("error") if isinstance(error, SlackApiError) else None
+        if reason in ("not_in_channel", "channel_not_found"):
+            raise NotInChannel("Footnote is not in a channel.") from error
         log.info("Nothing promised in %s: %s", reader.channel_id, type(error).__name__)
 
 

@@ -54,22 +54,18 @@ _RECORD_FOLDER = re.compile(r"(?:^|/)(adr|adrs|rfc|rfcs|decisions?|[\w-]*decisio
 
 def extract(text: str) -> frozenset[str]:
     """All forms of all identifiers in a document's text; empty for plain prose."""
-    text = plain(text)
-    runs = [*filter(_is_identifier, _RUN.findall(text)), *_NUMBERED.findall(text)]
-    return extract_typed(text).union(form for run in runs for form in _loose_forms(run))
+    runs, typed = _read(text)
+    return typed.union(form for run in runs for form in _loose_forms(run))
 
 
 def extract_typed(text: str) -> frozenset[str]:
     """The forms that tell each identifier of a text from every other."""
-    text = plain(text)
-    runs = filter(_is_identifier, _RUN.findall(text))
-    return frozenset(
-        (
-            *(form for run in runs for form in _forms(run)),
-            *find_signed(text),
-            *map(squash, _NUMBERED.findall(text)),
-        )
-    )
+    return _read(text)[1]
+
+
+def extract_names(path: str, title: str) -> frozenset[str]:
+    """The forms under which a document is named by its path and its title."""
+    return extract_from_path(path) | extract(title)
 
 
 def extract_from_path(path: str) -> frozenset[str]:
@@ -184,6 +180,15 @@ def _forms(run: str) -> Iterator[str]:
     if re.match(r"v\d", folded):
         yield folded[1:]
     yield from _VERSION.findall(folded)  # of waybill-2.3.1.tar.gz
+
+
+def _read(text: str) -> tuple[list[str], frozenset[str]]:
+    """The identifiers of a text as written, and the forms that tell each from every other."""
+    text = plain(text)
+    runs = list(filter(_is_identifier, _RUN.findall(text)))
+    numbered = _NUMBERED.findall(text)
+    forms = (*(form for run in runs for form in _forms(run)), *find_signed(text))
+    return [*runs, *numbered], frozenset((*forms, *map(squash, numbered)))
 
 
 def _loose_forms(run: str) -> Iterator[str]:

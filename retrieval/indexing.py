@@ -467,8 +467,7 @@ def _count_words(document: Document, section: Section, tuning: Tuning) -> dict[s
 def _save_identifier_postings(
     connection: Connection, generation: Generation, section_ids: Sequence[int], item: _Item
 ) -> None:
-    named = identifiers.extract_from_path(item.document.path)
-    named |= identifiers.extract(item.document.title)
+    named = identifiers.extract_names(item.document.path, item.document.title)
     pairs = [
         (section_id, identifier)
         for section_id, section in zip(section_ids, item.sections, strict=True)

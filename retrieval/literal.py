@@ -52,8 +52,13 @@ def find(connection: Connection, query: Query, candidates: Sequence[Candidate]) 
     if not names.hinges(query.text, [*telling]):
         return Literal(holders=most)
     forms = frozenset(form for name in telling for form in name.forms)
-    named = {each.section.section_id for each in candidates if _is_named(each, forms)}
-    return Literal(holders=most, named=most & named, sure=SURE)
+    sections = (each.section for each in candidates if each.section.section_id in most)
+    named = (
+        each.section_id
+        for each in sections
+        if forms & identifiers.extract_names(each.path, each.title)
+    )
+    return Literal(holders=most, named=frozenset(named), sure=SURE)
 
 
 def put_first(candidates: Sequence[Candidate], found: Literal) -> list[Candidate]:
@@ -70,13 +75,6 @@ def _find_holders(
     held = search.load_identifiers(connection, ids, forms) if forms else {}
     holders = {name: {id_ for id_ in held if held[id_] & name.forms} for name in asked}
     return {name: each for name, each in holders.items() if 0 < len(each) <= MOST_HOLDERS}
-
-
-def _is_named(candidate: Candidate, forms: Set[str]) -> bool:
-    section = candidate.section
-    return not forms.isdisjoint(
-        identifiers.extract_from_path(section.path) | identifiers.extract(section.title)
-    )
 
 
 def _put_ahead(

@@ -6,6 +6,7 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 
@@ -85,9 +86,8 @@ class Evidence:
         topic = frozenset(word for turn in turns[:-1] for word in _find_words(turn.text))
         topic -= _find_words(query.question)
         # A follow-up's own words weigh half of it, so that an old topic does not hide a new one.
-        asked = [
-            embedder.embed_query(text).embedding.vector for text in (query.text, query.question)
-        ]
+        embed = cache(embedder.embed_query)  # the three are mostly one
+        asked = [embed(text).embedding.vector for text in (query.text, query.question)]
         windows = list(_windows(pages))
         embeddings = embedder.embed_documents([window.text for window in windows])
         starts = [embedder.token_starts(window.text) for window in windows]
@@ -110,7 +110,7 @@ class Evidence:
             for page in pages
         ]
         self._readings = [
-            _Reading(embedder.embed_query(text), topic, pages, known, self._units, vectors)
+            _Reading(embed(text), topic, pages, known, self._units, vectors)
             for text in query.readings or (query.text,)
         ]
         names = identifiers.extract_from_question(query.text)

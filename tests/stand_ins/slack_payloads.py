@@ -53,30 +53,27 @@ def message_changed(
     message: Mapping[str, Any], before: Mapping[str, Any], *, channel_id: str, ts: str
 ) -> Json:
     """That a message reads otherwise, or has got something that Slack puts below it."""
-    return {
-        "type": "message",
-        "subtype": "message_changed",
-        "hidden": True,
-        "channel": channel_id,
-        "channel_type": CHANNEL_KINDS[channel_id[0]],
-        "message": _stored(message),
-        "previous_message": _stored(before),
-        "ts": ts,
-        "event_ts": ts,
-    }
+    return _hidden("message_changed", before, channel_id, ts, message=_stored(message))
 
 
 def message_deleted(before: Mapping[str, Any], *, channel_id: str, ts: str) -> Json:
+    return _hidden("message_deleted", before, channel_id, ts, deleted_ts=before["ts"])
+
+
+def _hidden(
+    subtype: str, before: Mapping[str, Any], channel_id: str, ts: str, **more: object
+) -> Json:
+    """An event that is shown to nobody: what has become of a message."""
     return {
         "type": "message",
-        "subtype": "message_deleted",
+        "subtype": subtype,
         "hidden": True,
         "channel": channel_id,
         "channel_type": CHANNEL_KINDS[channel_id[0]],
-        "deleted_ts": before["ts"],
         "previous_message": _stored(before),
         "ts": ts,
         "event_ts": ts,
+        **more,
     }
 
 
