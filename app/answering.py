@@ -2,15 +2,16 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from datetime import date
 from time import perf_counter
 from typing import TYPE_CHECKING
 from uuid import UUID
 
-from app import abstaining, traces
+from app import abstaining, freshness, traces
 from app.generate.generator import Generator
 from app.records import Abstention, Answer, Arrival, Turn
 from app.searching import search
-from retrieval.records import Query, Retrieval
+from retrieval.records import Retrieval
 from retrieval.retrieve import Retriever
 
 if TYPE_CHECKING:  # takes seconds to import, and without a key nothing needs it
@@ -31,8 +32,15 @@ class Reading:
     section_count: int
 
 
-Stage = Searching | Reading
-Tell = Callable[[Stage], None]  # returns at once and raises nothing
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Writing:
+    """An answer is being written."""
+
+    answer: Answer  # so far, checked like the whole; its end may still change
+
+
+Stage = Searching | Reading | Writing
+Tell = Callable[[Stage], None]  # what it raises ends the answering
 
 
 def _tell_nobody(stage: Stage) -> None:
@@ -46,6 +54,7 @@ class Answerer:
     retriever: Retriever
     generator: Generator
     rewriter: "Rewriter | None" = None  # None: questions are worded by rules alone
+    freshness_days: int = 365  # a page verified longer ago is cited with a warning
 
     def answer(
         self,
@@ -56,10 +65,11 @@ class Answerer:
     ) -> Answer:
         """Answer the last turn, or abstain with a reason; the trace is complete but for answer_ts.
 
-        tell is told of each stage as it begins; there is none for an index without pages.
-        Raises GenerationError when Claude gave nothing usable, ConfigError when Claude does not
-        take the key or the model, IndexMismatch when another embedding model built the index, and
-        what before_saving does; the trace then holds what was found so far.
+        tell is told of each stage as it begins, of writing again as it goes on; of none for an
+        index without pages. Raises GenerationError when Claude gave nothing usable, ConfigError
+        when Claude does not take the key or the model, IndexMismatch when another embedding model
+        built the index, and what tell and before_saving do; the trace then holds what was found so
+        far.
         """
         return self.retrieve_and_answer(turns, trace_id, before_saving, tell)[1]
 
@@ -81,7 +91,7 @@ class Answerer:
         if retrieval.kept:
             tell(Reading(section_count=len(retrieval.kept)))
         generating = perf_counter()
-        answer = self._generate(turns, retrieval.query, retrieval)
+        answer = self._generate(turns, retrieval, tell)
         end = perf_counter()
         stage_ms = {
             **retrieval.stage_ms,
@@ -94,14 +104,21 @@ class Answerer:
         )
         return replace(retrieval, stage_ms=stage_ms), answer
 
-    def _generate(self, turns: Sequence[Turn], query: Query, retrieval: Retrieval) -> Answer:
+    def _generate(self, turns: Sequence[Turn], retrieval: Retrieval, tell: Tell) -> Answer:
         """What the kept sections give, or the words that say why there is no answer."""
+
+        def write(answer: Answer) -> None:
+            tell(Writing(answer=answer))
+
+        query = retrieval.query
         if retrieval.kept:
-            answer = self.generator.generate(turns, query, retrieval.kept)
+            answer = self.generator.generate(turns, query, retrieval.kept, write)
         else:
             answer = Answer(text="", abstained_because=_find_reason(retrieval))
         if answer.abstained_because is None:
-            return answer
+            days = self.freshness_days
+            marked = freshness.mark(answer.citations, freshness_days=days, today=date.today())
+            return replace(answer, citations=marked)
         searched = abstaining.load_searched(self.retriever.database)
         text = abstaining.explain(
             answer.abstained_because, query, searched, unknown=retrieval.unknown

@@ -18,6 +18,7 @@ MESSAGE_TEXT = 10_000
 FALLBACK_TEXT = 3_900  # chat.update takes 4,000
 LABEL_LENGTH = 200  # with a URL and an owner, a source's line stays under BLOCK_TEXT
 OWNER_LENGTH = 60
+FEW_SOURCES = 3  # of more the list is folded; chosen
 QUESTION_LENGTH = 500  # of one that is passed on; escaped, it still fits a block
 
 # The action_ids of the buttons.
@@ -27,20 +28,31 @@ THANKS: dict[Vote, str] = {
     1: "Thanks, your 👍 is counted. If something is wrong after all, 👎 takes its place.",
     -1: "Thanks, your 👎 is counted. If you say what is wrong, it is put right sooner.",
 }
-ASKED = "I asked <#{channel_id}>."
-ASKED_ALREADY = "This question has been passed on already; an answer comes here, in the thread."
+ASKED = "I asked <#{channel_id}>. Whoever knows can answer here, in the thread."
+ASKED_DIRECTLY = "I asked <#{channel_id}>. Whoever knows can write to you directly."
+ASKED_ALREADY = "This question has been passed on already."
 NOBODY_ASKED = (
     "I can't reach anybody who may know this, so I have asked nobody. Please tell whoever looks "
     "after Footnote."
 )
-ANSWER_IN_THREAD = "The answer is in the thread of that message, or comes there soon."
+ANSWER_IN_THREAD = "I answer in the thread of that message, unless I have done so already."
 INVITE_FIRST = (
     "I am not in this conversation, so I can't answer here. Invite me first, or ask me directly."
 )
 NOTHING_TO_ASK = "There are no words in that message that I could look for."
 RESOLVED_BY = "<@{user_id}> has marked this question as resolved."
+KEPT = "Thanks, that is kept with your 👎."
 NO_TRACE = "I no longer know how this answer came about, so nothing is counted or kept."
 
+_ASK_PERSON_CONFIRM = {
+    "title": {"type": "plain_text", "text": "Ask a person?"},
+    "text": {
+        "type": "plain_text",
+        "text": "Your question is posted, with your name, where those are who may know.",
+    },
+    "confirm": {"type": "plain_text", "text": "Ask"},
+    "deny": {"type": "plain_text", "text": "Cancel"},
+}
 _FEEDBACK: Block = {
     "type": "context_actions",
     "elements": [
@@ -96,10 +108,16 @@ def build_messages(answer: Answer) -> list[Message]:
     return [*others, last]
 
 
+def build_below(answer: Answer) -> tuple[Block, ...]:
+    """What comes below an answer that has grown: its source list, with 👍 and 👎."""
+    return (*_build_source_blocks(answer.citations), _FEEDBACK)
+
+
 def offer_person(message: Message) -> Message:
     """A message that says that there is no answer, with the way to ask a person."""
     *said, feedback = message.blocks
-    return replace(message, blocks=(*said, _build_button(ASK_PERSON, "Ask a person"), feedback))
+    button = _build_button(ASK_PERSON, "Ask a person", confirm=_ASK_PERSON_CONFIRM)
+    return replace(message, blocks=(*said, button, feedback))
 
 
 def build_thanks(vote: Vote, answer_ts: str) -> Message:
@@ -147,17 +165,18 @@ def build_source_line(citation: Citation) -> str:
     """A footnote: its number, where it leads, how fresh it is and who owns it, if known."""
     link = mrkdwn.link(citation.url, _shorten(citation.place, LABEL_LENGTH))
     facts = [f"[{citation.marker}] {link}"]
-    if citation.dated:
-        facts.append(citation.dated)
+    if age := citation.age:
+        facts.append(age)
     if citation.owner:
         facts.append(mrkdwn.escape(_shorten(citation.owner, OWNER_LENGTH)))
     return " · ".join(facts)
 
 
 def _build_source_blocks(citations: Sequence[Citation]) -> Iterator[Block]:
-    """Context blocks; a block's elements would stand side by side, so lines share one."""
-    lines = map(build_source_line, citations)
-    yield from map(mrkdwn.build_context, mrkdwn.join_lines(lines, BLOCK_TEXT))
+    """Small print or, of many, what Slack folds; a block's elements would stand side by side, so
+    lines share one."""
+    build = mrkdwn.build_context if len(citations) <= FEW_SOURCES else mrkdwn.build_folding
+    yield from map(build, mrkdwn.join_lines(map(build_source_line, citations), BLOCK_TEXT))
 
 
 def _build_nearest_blocks(nearest: Nearest | None) -> Iterator[Block]:
@@ -170,8 +189,10 @@ def _build_passed_on(asked: Escalation, workspace_url: str | None) -> str:
     """Who asked what and where; of direct messages no link, which nobody else can follow."""
     if asked.channel_id.startswith("D"):
         place = "in a direct message"
+        help = "Can you help? Please write to them directly: what is said here they do not see."
     else:
         place = f"in <#{asked.channel_id}>"
+        help = "Can you help? Please answer there, in the thread."
         if workspace_url:
             url = build_permalink(
                 workspace_url, asked.channel_id, asked.message_ts, asked.thread_ts
@@ -179,12 +200,12 @@ def _build_passed_on(asked: Escalation, workspace_url: str | None) -> str:
             place += f" ({mrkdwn.link(url, 'see the thread')})"
     passed_on = f", passed on by <@{asked.asked_by}>" if asked.asked_by != asked.user_id else ""
     return (
-        f"<@{asked.user_id}> asked this {place}{passed_on}, and I found no answer. Can you help?"
+        f"<@{asked.user_id}> asked this {place}{passed_on}, and I found no answer. {help}"
         f"\n> {mrkdwn.quote(asked.question, QUESTION_LENGTH)}"
     )
 
 
-def _build_button(action_id: str, text: str, **more: str) -> Block:
+def _build_button(action_id: str, text: str, **more: object) -> Block:
     """A block with one button."""
     button = {
         "type": "button",

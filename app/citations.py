@@ -76,7 +76,9 @@ def check(pieces: Sequence[Piece], sections: Sequence[StoredSection]) -> Answer:
         return Answer(text="", abstained_because="UNSUPPORTED")
     text = _close_fence(text)
     marks = [replace(mark, place=place) for mark, place in zip(marks, places, strict=True)]
-    return Answer(text=insert(text, marks).strip(), citations=tuple(citations.values()))
+    # Without the blanks before it, but for those that make it code, in which all was left.
+    text = re.sub(r"\A(?:[ \t]*\n)*(?: {1,3}(?![ \t]))?", "", insert(text, marks).rstrip())
+    return Answer(text=text, citations=tuple(citations.values()))
 
 
 def insert(text: str, marks: Sequence[Mark]) -> str:
@@ -231,7 +233,7 @@ def _where(text: str, block: Block, place: int, code: Sequence[tuple[int, int]])
     if block.kind in ("table", "heading") and _is_rule(text[start:end], place - start):
         line_end = place = text.find("\n", start)
     if block.kind == "table" and not text[place:line_end].strip(" |"):
-        place = start + len(text[start:line_end].rstrip().removesuffix("|").rstrip())
+        place = start + len(text[start:line_end].rstrip(" |"))  # not in a cell that is empty
     index = bisect_left(code, place, key=lambda span: span[1])
     if index < len(code) and code[index][0] < place:
         place = code[index][1]

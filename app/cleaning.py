@@ -18,7 +18,7 @@ _MARKER = r"\[\^?\d{1,3}(?:[ \t]?[,;–-][ \t]?\^?\d{1,3})*\]|【[^【】\n]{0,4
 _LABEL = r"(?:[^\[\]]|\[[^\[\]]*\])*"
 _ADDRESS = r"[^()\s<>]*(?:\([^()\s<>]*\)[^()\s<>]*)*"
 _TITLE = r"\s{1,9}(?:\"[^\"\n]*\"|'[^'\n]*'|\([^()\n]*\))"
-_URL = r"(?:[A-Za-z][A-Za-z0-9+.-]{1,20}://|\bwww\.|\bmailto:)[^\s<>\"`|\[\]{}\0]+"
+_URL = r"(?:[A-Za-z][A-Za-z0-9+.-]{1,20}://|(?<![^\W_])www\.|\bmailto:)[^\s<>\"`|\[\]{}\0]+"
 _UNWANTED = re.compile(
     rf"!?\[(?P<label>{_LABEL})\]\(\s{{0,9}}<?(?P<address>{_ADDRESS})>?(?:{_TITLE})?\s{{0,9}}\)"
     rf"|(?P<marker>{_MARKER})|<(?P<angle>[^<>\n]*)>|(?P<url>{_URL})"
@@ -51,7 +51,8 @@ def apply(text: str, edits: Iterable[Edit], places: Sequence[int]) -> tuple[str,
 
 def code_spans(text: str) -> Iterator[Span]:
     """Where the text has code, in order: whole blocks, and inline code with its backticks."""
-    for block in parse_blocks(text):
+    # Slack knows no HTML: what is code only below a block of it would not be code there.
+    for block in parse_blocks(text, html=False):
         start, end = block.span
         if block.kind == "code":
             yield start, end

@@ -395,7 +395,7 @@ def stats(settings: Settings, days: int, as_json: bool) -> None:
         _open(settings),
         sums.Scope(days=days),
         viewer=sums.Viewer(is_admin=True),  # whoever has the database may read all of it
-        freshness_days=settings.freshness_days,
+        settings=settings,
     )
     click.echo(sums.to_json(loaded) if as_json else ragstats.build_text(loaded))
 

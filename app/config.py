@@ -9,9 +9,12 @@ from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, Validati
 from pydantic.types import StringConstraints
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
+from app.channels import ChannelMode
 from retrieval.errors import ConfigError
 from retrieval.tuning import PACKAGED
 
+Price = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+SlackChannelId = Annotated[str, StringConstraints(pattern=r"^(\*|[CG][A-Z0-9]+)$")]  # *: any
 SlackExpertId = Annotated[str, StringConstraints(pattern=r"^[CGS][A-Z0-9]+$")]
 SlackUserId = Annotated[str, StringConstraints(pattern=r"^[UW][A-Z0-9]+$")]
 
@@ -72,7 +75,16 @@ class Settings(BaseSettings):
     experts: Annotated[dict[str, SlackExpertId], NoDecode, BeforeValidator(_parse_json)] = Field(
         {}, description="Channel or user group id to ask where nothing is found, by source, in JSON"
     )
+    channels: Annotated[
+        dict[SlackChannelId, ChannelMode], NoDecode, BeforeValidator(_parse_json)
+    ] = Field({}, description="What is answered besides mentions, by channel id, in JSON")
+    answer_strangers: bool = Field(
+        False, description="Whether people of other companies in shared channels are answered"
+    )
     freshness_days: int = Field(365, gt=0, description="How long a page counts as verified")
+    prices: Annotated[dict[str, tuple[Price, Price]], NoDecode, BeforeValidator(_parse_json)] = (
+        Field({}, description="USD per million input and output tokens, by model, in JSON")
+    )
     # In a container, 127.0.0.1 could be reached by nobody.
     host: str = Field("0.0.0.0", description="Address to listen on")
     port: int | None = Field(

@@ -9,6 +9,7 @@ from sqlalchemy import text
 from retrieval.db import Database
 
 ANY_SOURCE = "*"
+CLAIM_S = 300  # after which a claim without a message is one that nobody is at work on; chosen
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,14 +62,22 @@ def find_expert(database: Database, trace_id: UUID, experts: Mapping[str, str]) 
 
 
 def claim(database: Database, trace_id: UUID, expert: Expert, user_id: str) -> bool:
-    """Whether it is this click, of all in any process, that passes the question on."""
+    """Whether it is this click, of all in any process, that passes the question on.
+
+    A claim of which no message has come in CLAIM_S, as its process has died say, may be taken over.
+    """
     with database.transaction() as connection:
         claimed = connection.execute(
             text("""
-                INSERT INTO escalations (trace_id, tenant_id, channel_id, asked_by, question)
+                INSERT INTO escalations AS old
+                    (trace_id, tenant_id, channel_id, asked_by, question)
                 SELECT trace_id, :tenant_id, :channel_id, :user_id, question
-                FROM traces WHERE trace_id = :trace_id
-                ON CONFLICT DO NOTHING
+                FROM traces WHERE trace_id = :trace_id AND NOT settings ? 'deleted'
+                ON CONFLICT (trace_id) DO UPDATE
+                SET channel_id = excluded.channel_id, asked_by = excluded.asked_by,
+                    question = excluded.question, asked_at = excluded.asked_at
+                WHERE old.ts IS NULL AND old.resolved_at IS NULL
+                AND old.asked_at < now() - make_interval(secs => :claim_s)
                 RETURNING trace_id
             """),
             {
@@ -76,6 +85,7 @@ def claim(database: Database, trace_id: UUID, expert: Expert, user_id: str) -> b
                 "tenant_id": database.tenant_id,
                 "channel_id": expert.channel_id,
                 "user_id": user_id,
+                "claim_s": CLAIM_S,
             },
         ).scalar()
     return claimed is not None
@@ -90,13 +100,39 @@ def release(database: Database, trace_id: UUID) -> None:
         )
 
 
-def save_ts(database: Database, trace_id: UUID, ts: str) -> None:
-    """Add the message to those who may know."""
+def save_ts(database: Database, trace_id: UUID, ts: str) -> bool:
+    """Add the message to those who may know; False when the question was deleted meanwhile."""
     with database.transaction() as connection:
-        connection.execute(
-            text("UPDATE escalations SET ts = :ts WHERE trace_id = :trace_id"),
+        saved = connection.execute(
+            text("""
+                UPDATE escalations SET ts = :ts FROM traces
+                WHERE escalations.trace_id = :trace_id AND traces.trace_id = :trace_id
+                AND NOT settings ? 'deleted'
+                RETURNING ts
+            """),
             {"trace_id": trace_id, "ts": ts},
-        )
+        ).scalar()
+    return saved is not None
+
+
+def withdraw(
+    database: Database, team_id: str, channel_id: str, message_ts: str
+) -> tuple[str, str] | None:
+    """Forget that a question was passed on, after it was deleted; channel and ts of the message.
+
+    None when it was not, or is being passed on: then save_ts tells.
+    """
+    with database.transaction() as connection:
+        row = connection.execute(
+            text("""
+                DELETE FROM escalations USING traces
+                WHERE escalations.trace_id = traces.trace_id AND team_id = :team_id
+                AND traces.channel_id = :channel_id AND message_ts = :message_ts
+                RETURNING escalations.channel_id, ts
+            """),
+            {"team_id": team_id, "channel_id": channel_id, "message_ts": message_ts},
+        ).one_or_none()
+    return (row.channel_id, row.ts) if row and row.ts else None
 
 
 def resolve(database: Database, trace_id: UUID, user_id: str) -> bool:

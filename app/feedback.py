@@ -91,8 +91,8 @@ def vote(
 ) -> None:
     """Count a person's vote on an answer instead of the one before; voted_at is now by default.
 
-    Votes are handled side by side, so one may be counted after one given later, and then changes
-    nothing. A complaint goes when its 👎 becomes a 👍.
+    Votes are handled side by side, and Slack may repeat one late: one given before the last, or
+    before that was taken back, changes nothing. A complaint goes when its 👎 becomes a 👍.
     """
     with database.transaction() as connection:
         connection.execute(
@@ -125,13 +125,25 @@ def take_back(
     value: Vote,
     taken_at: datetime | None = None,
 ) -> None:
-    """Forget a person's vote, unless they have voted since; taken_at is now by default."""
+    """Forget a person's vote, unless they have voted since; taken_at is now by default.
+
+    When that was is kept in its place, so that no vote given before it counts. A vote of theirs
+    that is another one stays.
+    """
     with database.transaction() as connection:
         connection.execute(
             text("""
-                DELETE FROM feedback
-                WHERE trace_id = :trace_id AND user_id = :user_id AND vote = :vote
-                AND voted_at <= coalesce(:taken_at, now())
+                INSERT INTO feedback AS old (trace_id, tenant_id, user_id, vote, voted_at)
+                SELECT trace_id, tenant_id, :user_id, 0, coalesce(:taken_at, now())
+                FROM traces WHERE trace_id = :trace_id
+                ON CONFLICT (trace_id, user_id) DO UPDATE
+                SET vote = CASE WHEN old.vote <> :vote THEN old.vote ELSE 0 END,
+                    voted_at = excluded.voted_at,
+                    reason = CASE WHEN old.vote <> :vote THEN old.reason END,
+                    right_source = CASE WHEN old.vote <> :vote THEN old.right_source END,
+                    right_path = CASE WHEN old.vote <> :vote THEN old.right_path END,
+                    note = CASE WHEN old.vote <> :vote THEN old.note END
+                WHERE old.voted_at <= excluded.voted_at
             """),
             {"trace_id": trace_id, "user_id": user_id, "vote": value, "taken_at": taken_at},
         )
@@ -214,13 +226,14 @@ def load_page(database: Database, document_id: int) -> Page | None:
     return Page(**row._mapping) if row else None
 
 
-def load_thread_ts(database: Database, trace_id: UUID) -> str | None:
-    """The thread in which an answer stands."""
+def load_place(database: Database, trace_id: UUID) -> tuple[str, str]:
+    """The channel and the thread in which an answer stands."""
     with database.transaction() as connection:
-        return connection.execute(
-            text("SELECT thread_ts FROM traces WHERE trace_id = :trace_id"),
+        row = connection.execute(
+            text("SELECT channel_id, thread_ts FROM traces WHERE trace_id = :trace_id"),
             {"trace_id": trace_id},
-        ).scalar()
+        ).one()
+    return row.channel_id, row.thread_ts
 
 
 def _read_ts(ts: str) -> datetime:

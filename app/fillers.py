@@ -1,4 +1,4 @@
-"""Greetings, thanks and the like, which say nothing of what is asked; English; pure."""
+"""Greetings, thanks and the like, which ask nothing, and what does ask; English; pure."""
 
 import re
 from typing import Literal
@@ -9,11 +9,14 @@ SmallTalk = Literal["greeting", "thanks", "nothing"]
 def find_small_talk(text: str) -> SmallTalk | None:
     """What a message is that asks nothing, or None for one that may ask something.
 
-    "nothing" is one that is empty, or only calls for an answer: "please", "can you help me?".
+    "nothing" is one that is empty, only calls for an answer ("please", "can you help me?"), asks
+    what Footnote is for, or only begins a new topic.
     """
     flat = " ".join(text.split())
     if len(flat) > _LONGEST_SMALL_TALK:
         return None
+    if _ABOUT_US.fullmatch(flat) or cut_topic(flat) == "":
+        return "nothing"
     said = re.sub(rf"\s*{_EMOJI}", "", flat).rstrip(" .!?…")
     # With a full stop, what is said alone falls away too: "got it", which may open a question.
     rest = strip(f"{said}.") if said else ""
@@ -31,7 +34,7 @@ def strip(text: str) -> str:
     Nothing is taken out of the middle, of code, or of what is quoted: in "what does the bot say
     after “thanks”?" the word is what is asked about.
     """
-    masked = _KEPT.sub(lambda kept: "\0" * len(kept[0]), text)
+    masked = _mask(text)
     start, end = 0, len(masked)
     for _ in range(_MOST):
         opening = _OPENING.match(masked, start, end)
@@ -42,6 +45,36 @@ def strip(text: str) -> str:
             break
     rest = text[start:end].strip().rstrip(",;:–—-").rstrip()
     return rest if re.search(r"\w", rest) else ""
+
+
+def cut_topic(text: str) -> str | None:
+    """What follows "new topic:", with which one leaves what was said before; None without it."""
+    opening = _NEW_TOPIC.match(text)
+    return text[opening.end() :].strip() if opening else None
+
+
+def asks(text: str) -> bool:
+    """Whether a message asks something: by a question mark, in any language, or as it begins."""
+    asked = strip(text)
+    if find_small_talk(text) is not None or _REACTION.fullmatch(asked):
+        return False
+    is_begun = _QUESTION.match(asked) and not _EXCLAMATION.match(asked)
+    return bool(is_begun or _QUESTION_MARK.search(_mask(text)))
+
+
+def asks_on(text: str) -> bool:
+    """As asks, or whether it does so with what was asked before: "and for part-timers"."""
+    return asks(text) or _ELLIPSIS.fullmatch(strip(text)) is not None
+
+
+def count_words(text: str) -> int:
+    """The words of a message, without what is only polite."""
+    return len(_WORD.findall(strip(text)))
+
+
+def _mask(text: str) -> str:
+    """The text, as long as before, without code and what is quoted."""
+    return _KEPT.sub(lambda kept: "\0" * len(kept[0]), text)
 
 
 def _compile(pattern: str) -> re.Pattern[str]:
@@ -64,10 +97,11 @@ _EMOJI = (
     r"smiley?|blush|grin|joy|sweat_smile|wink|innocent|eyes|thinking(?:_face)?|heart|\+1|tada):"
     r"|[🙏👋🙂😊😅😄😁😉🤗👍🎉🙌😂🤔]️?)"
 )
+_QUESTION_WORD = r"(?:what|how|where|when|why|who|which|whose)"
 # A question goes on like this: then a greeting before it needs no comma, and "hello world" or
 # "hey login" stays what it is.
 _ASKING = (
-    r"(?:,? (?:what|how|where|when|why|who|which|whose|is|are|was|were|do|does|did|can|could|"
+    rf"(?:,? (?:{_QUESTION_WORD}|is|are|was|were|do|does|did|can|could|"
     r"should|would|will|has|have|had|any|anyone|anybody|someone|i|we|my|our|if|need|looking|"
     r"trying|just|quick|sorry|please|pls|so|there|it|not)(?:['’]?(?:s|re|d|m|ve|ll))?\b)"
 )
@@ -138,7 +172,8 @@ _CLOSING = _compile(rf"(?:{'|'.join(_CLOSINGS)})[\s.!…()]*$")
 _LONGEST_SMALL_TALK = 120  # characters; who writes more than this says something
 # What is left of small talk when its ends are gone.
 _HOW_ARE_YOU = (
-    r"how are (?:you|things)(?: doing)?(?: today)?|how(?:['’]s| is) it going|what['’]?s up"
+    r"how are (?:you|things)(?: (?:all|both|guys))?(?: doing)?(?: today)?"
+    r"|how(?:['’]s| is) it going|what['’]?s up"
 )
 _ASKED_CHAT = _compile(_HOW_ARE_YOU)
 _CHAT = _compile(
@@ -158,3 +193,26 @@ _GREETING = _compile(
     r"\b(?:hi+|hiya|hey+|hello|hallo|howdy|yo|morning|good (?:afternoon|evening|day)|how are"
     r"|how['’]s|what['’]?s up)\b|👋|:wave:"
 )
+_ABOUT_US = _compile(
+    r"(?:what (?:can|do) you do(?: for (?:me|us))?|how can you help(?: (?:me|us))?"
+    r"|what can i ask(?: you)?|what are you for|who are you|how do you work|help)[\s?!.]*"
+)
+# The comma, colon or line break tells it from the name of a thing: "new topic branches?".
+_NEW_TOPIC = _compile(rf"\s*new topic(?:{_PAUSE}\s*|\s*\n\s*|\s*$)")
+
+_QUESTION = _compile(rf"{_QUESTION_WORD}(?:['’]?(?:s|re|d|ll))?\b")
+# Without a question mark, no question either.
+_EXCLAMATION = _compile(
+    r"what an?\b|what the (?:heck|hell)\b|who (?:knows|cares)\b"
+    r"|how (?:nice|cool|great|lovely|awesome|funny|sad|odd|weird|strange|annoying|interesting)\b"
+    r"|which (?:is|was|means|makes|would)\b|(?:when|where) (?:i|we|you|they|he|she|it|the)\b"
+)
+# Not the one in an address: https://wiki.example/?page=1
+_QUESTION_MARK = re.compile(r"[？؟]|\?(?=[\s?!.,…)\]\"'”’»*_~:]|$)")
+_REACTION = _compile(r"(?:oh |ah )?(?:really|seriously|huh|eh|what|wow|sure|right|is it|no way)\W*")
+_ELLIPSIS = _compile(
+    r"(?:and|or|also|same|plus) (?:for|in|on|at|with|without|during|after|before|from)"
+    r"(?: (?!(?:i|me|we|us|you|it|he|she|they|that)\b)[\w'’-]+){1,4}[\s.!…]*"
+)
+# Where no blanks stand between words, each character counts as one.
+_WORD = re.compile(r"[\u0e00-\u0e7f\u3040-\u30ff\u3400-\u9fff]|[^\W_]+(?:['’][^\W_]+)*")

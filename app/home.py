@@ -17,8 +17,10 @@ HOW_TO_ASK = """\
 behind every claim.
 • Directly: write to me under *Messages*.
 • About what somebody wrote: *Ask Footnote about this* in the menu of the message.
-• To go on: mention me again in the thread, or write in the thread of our direct messages; I know \
-what was said before.
+• To go on directly: just write, within half an hour or in the thread of an answer; I know what \
+was said before. “new topic” begins afresh.
+• To go on in a channel: mention me again in the thread. Where `/ragstats` says that I answer \
+follow-ups, you need not, until somebody else writes there.
 • Something wrong? 👎 on the answer; whoever looks after me sees it. 👍 helps, too.
 • `/ragstats` shows, to you alone, how it goes."""
 

@@ -13,10 +13,12 @@ from uuid import UUID, uuid4
 from slack_sdk import WebClient
 
 from app import blocks, escalation, fillers, posting, traces, turns
-from app.answering import Stage, Tell
+from app.answering import Stage, Tell, Writing
+from app.blocks import Message
 from app.fillers import SmallTalk
 from app.records import Answer, Arrival, Turn
 from app.status import Status, describe, describe_wait
+from app.streaming import INTERVAL_S, Stream
 from retrieval.db import Database
 from retrieval.errors import FootnoteError
 
@@ -32,6 +34,9 @@ SMALL_TALK: Mapping[SmallTalk, Answer] = {
     ),
 }
 
+# At 8 workers and 5 s an answer, the last of them waits for two minutes. Chosen.
+MOST_WAITING = 200
+EMPTY_RUN = 5  # so many questions in a row that find nothing tell of the index; chosen
 STATUS_THREADS = 8  # each waits for Slack most of the time; chosen, not measured
 
 log = logging.getLogger(__name__)
@@ -40,8 +45,8 @@ log = logging.getLogger(__name__)
 class Answering(Protocol):
     """What answers a conversation and completes its trace, or raises.
 
-    before_saving comes before the trace is completed; what it raises ends the answering. tell is
-    told of each stage as it begins.
+    before_saving comes before the trace is completed. tell is told of each stage as it begins.
+    What they raise ends the answering.
     """
 
     def answer(
@@ -51,6 +56,10 @@ class Answering(Protocol):
         before_saving: Callable[[], None],
         tell: Tell,
     ) -> Answer: ...
+
+
+class Busy(FootnoteError):
+    """There is more to do already than is done soon; asking again later helps."""
 
 
 class Stopped(FootnoteError):
@@ -70,6 +79,7 @@ class _Job:
     arrival: Arrival
     trace_id: UUID
     status: Status
+    stream: Stream
     earlier: Future[None] | None = None
     is_revised: bool = False
     end: End | None = None  # None until decided, once: by the job itself, close or revise
@@ -78,8 +88,10 @@ class _Job:
 class Jobs:
     """The questions being worked on.
 
-    workers are how many of them the executor works on at once; those beyond are told to wait.
+    workers are how many of them the executor works on at once; those beyond are told to wait, and
+    those beyond MOST_WAITING to ask again.
     experts are the channels and user groups to ask what is not answered, by source.
+    stream_interval_s is the least time between two additions to an answer that grows.
     """
 
     def __init__(
@@ -91,6 +103,7 @@ class Jobs:
         executor: Executor,
         workers: int | None = None,
         experts: Mapping[str, str] = MappingProxyType({}),
+        stream_interval_s: float = INTERVAL_S,
     ) -> None:
         self._client = client
         self._database = database
@@ -99,8 +112,10 @@ class Jobs:
         self._workers = workers
         self._status_executor = ThreadPoolExecutor(STATUS_THREADS, thread_name_prefix="status")
         self._experts = experts
+        self._stream_interval_s = stream_interval_s
         self._lock = threading.Lock()
         self._open: dict[Future[None], _Job] = {}  # with every end: under the lock
+        self._empty_run = 0  # under the lock, too
 
     def take(self, arrival: Arrival) -> None:
         """Start on a question and return; nothing happens when a delivery of it was taken before.
@@ -112,8 +127,7 @@ class Jobs:
         if trace_id is None:
             return
         log.info("Question %s in %s", trace_id, arrival.channel_id)
-        status = Status(self._client, arrival, self._status_executor)
-        self._begin(_Job(arrival=arrival, trace_id=trace_id, status=status))
+        self._begin(self._build_job(arrival, trace_id))
 
     def revise(self, arrival: Arrival) -> None:
         """Start anew on a question whose text was changed, and return.
@@ -130,38 +144,49 @@ class Jobs:
             future.cancel()
             if self._decide(earlier, "superseded"):
                 earlier.status.clear()
-        status = Status(self._client, arrival, self._status_executor)
-        self._begin(
-            _Job(
-                arrival=arrival,
-                trace_id=trace_id,
-                status=status,
-                earlier=future,
-                is_revised=True,
-            )
-        )
+        job = self._build_job(arrival, trace_id)
+        job.stream.end()  # the new answer comes whole, in the place of the old one
+        job.earlier, job.is_revised = future, True
+        self._begin(job)
 
     def withdraw(self, team_id: str, channel_id: str, message_ts: str) -> None:
-        """Delete the answer to a question that was deleted; one still being made is not posted."""
+        """Delete the answer to a question that was deleted; one still being made is not posted.
+
+        So is what was passed on to people of it.
+        """
         for ts in traces.save_deletion(self._database, team_id, channel_id, message_ts):
             posting.take_back(self._client, channel_id, ts)
+        if passed_on := escalation.withdraw(self._database, team_id, channel_id, message_ts):
+            posting.take_back(self._client, *passed_on)
 
-    def fail(self, error: Exception, arrival: Arrival, trace_id: UUID | None) -> None:
+    def fail(
+        self,
+        error: Exception,
+        arrival: Arrival,
+        trace_id: UUID | None,
+        stream: Stream | None = None,
+    ) -> None:
         """The one broad handler: log the traceback, tell the asker, complete the trace.
 
-        Nothing of the question or of the error's text reaches Slack.
+        Nothing of the question or of the error's text reaches Slack. What is seen of an answer that
+        is not finished goes: it has no sources below.
         """
         reference = trace_id or uuid4()
         is_deleted = False
         log.error("Question %s failed", reference, exc_info=error)
-        if trace_id is not None:
+        if trace_id is not None and arrival.is_unasked:
+            with _despite_errors("forget what was overheard"):
+                traces.forget(self._database, trace_id)
+        elif trace_id is not None:
             with _despite_errors("complete the trace"):
                 traces.save_failure(self._database, trace_id, type(error).__name__)
                 is_deleted = traces.is_deleted(self._database, trace_id)
         may_stand_there = isinstance(error, posting.PostLost)
-        if not may_stand_there and not is_deleted:
+        if not may_stand_there and not is_deleted and not arrival.is_unasked:
             with _despite_errors("tell the asker"):
-                posting.post_failure(self._client, arrival, reference)
+                text = posting.BUSY if isinstance(error, Busy) else posting.FAILURE
+                message = blocks.build_notice(text.format(reference=reference))
+                self._put(message, arrival, reference, _end(stream))
 
     def close(self, timeout_s: float) -> None:
         """Finish what is begun; what is not done in time, or not begun, is told to its asker.
@@ -179,19 +204,42 @@ class Jobs:
             if not self._decide(job, "given up"):
                 telling.append(future)
                 continue
-            self.fail(Stopped("Footnote was stopped."), job.arrival, job.trace_id)
+            self.fail(Stopped("Footnote was stopped."), job.arrival, job.trace_id, job.stream)
             job.status.clear()
         wait(telling)
         self._status_executor.shutdown()
 
+    def _build_job(self, arrival: Arrival, trace_id: UUID) -> _Job:
+        def started(ts: str) -> None:
+            traces.save_answer_ts(self._database, trace_id, [ts])
+
+        job = _Job(
+            arrival=arrival,
+            trace_id=trace_id,
+            status=Status(self._client, arrival, self._status_executor),
+            stream=Stream(
+                self._client, arrival, trace_id, started, interval_s=self._stream_interval_s
+            ),
+        )
+        if arrival.is_unasked:
+            job.stream.end()
+            job.status.clear()
+        return job
+
     def _begin(self, job: _Job) -> None:
         with self._lock:
             ahead = len(self._open)
-            if self._workers is not None and ahead >= self._workers:
-                job.status.show(describe_wait(ahead))
-            future = self._executor.submit(self._work, job)
-            self._open[future] = job
-        future.add_done_callback(self._forget)
+            workers = ahead + 1 if self._workers is None else self._workers
+            is_full = ahead >= workers + MOST_WAITING
+            if not is_full:
+                if ahead >= workers:
+                    job.status.show(describe_wait(ahead))
+                future = self._executor.submit(self._work, job)
+                self._open[future] = job
+        if is_full:
+            self.fail(Busy("Too many questions are waiting."), job.arrival, job.trace_id)
+        else:
+            future.add_done_callback(self._forget)
 
     def _find_open(self, arrival: Arrival) -> tuple[Future[None], _Job] | tuple[None, None]:
         """The work on a message, if there is any here."""
@@ -211,10 +259,14 @@ class Jobs:
             if job.is_revised:
                 replaced = traces.reopen(self._database, job.trace_id, job.arrival.question)
             self._post(self._answer(job), job, replaced)
+        except posting.StoppedByAsker:
+            if self._decide(job, "told by itself"):
+                traces.save_stopped(self._database, job.trace_id, job.stream.text)
         except Exception as error:
             if self._decide(job, "told by itself"):
-                self.fail(error, job.arrival, job.trace_id)
+                self.fail(error, job.arrival, job.trace_id, job.stream)
         finally:
+            job.stream.end()
             if self._decide(job, "told by itself"):
                 job.status.clear()
 
@@ -230,7 +282,12 @@ class Jobs:
                 raise Stopped("Footnote was stopped.")
 
         def tell(stage: Stage) -> None:
-            job.status.show(describe(stage))
+            if job.end is not None:
+                raise Stopped("Footnote was stopped.")
+            if isinstance(stage, Writing):
+                job.stream.grow(stage.answer)
+            else:
+                job.status.show(describe(stage))
 
         arrival, trace_id = job.arrival, job.trace_id
         kind = fillers.find_small_talk(arrival.question)
@@ -239,40 +296,77 @@ class Jobs:
             traces.save_small_talk(self._database, trace_id, kind, SMALL_TALK[kind])
             return SMALL_TALK[kind]
         past = traces.find_past_answers(self._database, arrival)
-        return self._answerer.answer(
+        answer = self._answerer.answer(
             turns.read(past, arrival.question), trace_id, before_saving, tell
         )
+        self._watch(answer)
+        return answer
+
+    def _watch(self, answer: Answer) -> None:
+        """Raise the alarm when one question after the other finds nothing at all."""
+        with self._lock:
+            is_empty = answer.abstained_because == "NO_CANDIDATES"
+            self._empty_run = self._empty_run + 1 if is_empty else 0
+            if self._empty_run and self._empty_run % EMPTY_RUN == 0:
+                log.error(
+                    "The last %d questions found no page at all: see `footnote doctor`",
+                    self._empty_run,
+                )
 
     def _post(self, answer: Answer, job: _Job, replaced: Sequence[str]) -> None:
         """Post the answer, in place of an earlier one as far as that goes."""
         arrival, trace_id = job.arrival, job.trace_id
         if traces.is_deleted(self._database, trace_id):
+            for ts in _end(job.stream):
+                posting.take_back(self._client, str(arrival.channel_id), ts)
             return
+        if arrival.is_unasked and not answer.citations:
+            # It was not meant for us: nobody is to read it among what went unanswered.
+            traces.forget(self._database, trace_id)
+            return
+        if job.stream.finish(answer):
+            posted, left = _end(job.stream), []
+        else:
+            left = [*_end(job.stream), *replaced]
+            posted = self._post_whole(answer, job, left)
+        # Deleted meanwhile: then those that were not saved yet are not deleted by withdraw.
+        is_deleted = traces.is_deleted(self._database, trace_id)
+        for ts in (*left, *(posted if is_deleted else [])):
+            posting.take_back(self._client, str(arrival.channel_id), ts)
+
+    def _post_whole(self, answer: Answer, job: _Job, left: list[str]) -> list[str]:
+        """Post an answer, first into the places left, which are taken off; its messages' ts."""
         answer_ts: list[str] = []
         *others, last = blocks.build_messages(answer)
         if answer.abstained_because and escalation.find_expert(
-            self._database, trace_id, self._experts
+            self._database, job.trace_id, self._experts
         ):
             last = blocks.offer_person(last)
-        left = list(replaced)
         for message in (*others, last):
-            if left:
-                ts = posting.replace(self._client, arrival, left.pop(0), message, trace_id)
-            else:
-                ts = posting.post(self._client, arrival, message, trace_id)
-            answer_ts.append(ts)
+            answer_ts.append(self._put(message, job.arrival, job.trace_id, left))
             # One by one, so that a vote on the first finds its trace if the second fails.
-            traces.save_answer_ts(self._database, trace_id, [*answer_ts, *left])
+            traces.save_answer_ts(self._database, job.trace_id, [*answer_ts, *left])
         if left:
-            traces.save_answer_ts(self._database, trace_id, answer_ts)
-        # Deleted meanwhile: then those that were not saved yet are not deleted by withdraw.
-        is_deleted = traces.is_deleted(self._database, trace_id)
-        for ts in (*left, *(answer_ts if is_deleted else [])):
-            posting.take_back(self._client, str(arrival.channel_id), ts)
+            traces.save_answer_ts(self._database, job.trace_id, answer_ts)
+        return answer_ts
+
+    def _put(self, message: Message, arrival: Arrival, trace_id: UUID, places: list[str]) -> str:
+        """Put a message into the first of these places, which is taken off, or post it; its ts."""
+        if places:
+            return posting.replace(self._client, arrival, places.pop(0), message, trace_id)
+        return posting.post(self._client, arrival, message, trace_id)
 
     def _forget(self, future: Future[None]) -> None:
         with self._lock:
             self._open.pop(future, None)
+
+
+def _end(stream: Stream | None) -> list[str]:
+    """The message of a stream, if there is one, free to be replaced or deleted."""
+    if stream is None or stream.ts is None:
+        return []
+    stream.end()
+    return [stream.ts]
 
 
 def _place(arrival: Arrival) -> tuple[str | None, ...]:

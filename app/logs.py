@@ -1,6 +1,7 @@
 """How Footnote logs: to stderr, ids and counts, never what people or documents say."""
 
 import logging
+import socket
 import traceback
 from types import TracebackType
 
@@ -23,9 +24,14 @@ def configure(level: str) -> None:
 
 
 def build_handler() -> logging.Handler:
-    """What writes a line a record to stderr, and below it where an error happened."""
+    """What writes a line a record to stderr, and below it where an error happened.
+
+    Each line names the machine and the process: several may answer side by side, and in containers
+    all are process 1.
+    """
     handler = logging.StreamHandler()
-    handler.setFormatter(_WithoutTexts("%(asctime)s %(levelname)s %(name)s %(message)s"))
+    origin = f"{socket.gethostname()}/%(process)d"
+    handler.setFormatter(_WithoutTexts(f"%(asctime)s {origin} %(levelname)s %(name)s %(message)s"))
     return handler
 
 

@@ -5,7 +5,7 @@ by regular expressions a line, keep every link and escape nothing.
 """
 
 import re
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import takewhile
 from typing import Any
@@ -13,7 +13,7 @@ from typing import Any
 from markdown_it import MarkdownIt
 from markdown_it.tree import SyntaxTreeNode
 
-TABLE_WIDTH = 80  # characters that fit a line of code in Slack's window; chosen, not measured
+TABLE_WIDTH = 48  # characters that fit a line of code in a thread beside its channel; chosen
 URL_LENGTH = 1_500  # so that a source's line fits a block; longer ones are not linked
 
 # HTML stays text, or <service> in "restart <service>" would be lost as a tag; a definition such as
@@ -22,8 +22,8 @@ _PARSER = MarkdownIt("commonmark", {"html": False})
 _PARSER.enable(["table", "strikethrough"]).disable("reference")
 
 # The look-behinds keep it linear: a run of spaces, or a long word, is tried from its start only.
-_BREAK = re.compile(r"(?<![ \t])[ \t]*<br\s*/?>[ \t]*", re.IGNORECASE)
-_TAG = re.compile(
+LINE_BREAK = re.compile(r"(?<![ \t])[ \t]*<br\s*/?>[ \t]*", re.IGNORECASE)
+TAG = re.compile(
     r"</?(?:a|b|center|code|details|div|em|font|h[1-6]|hr|i|img|kbd|li|ol|p|pre|small|span|strong"
     r"|sub|summary|sup|table|tbody|td|th|thead|tr|u|ul)(?:\s[^<>]*)?/?>",
     re.IGNORECASE,
@@ -32,7 +32,7 @@ _EMAIL = re.compile(r"(?<![\w.+-])[\w.+-]+@[\w-]+(?:\.[\w-]+)+")
 _UNSAFE_IN_URL = re.compile(r"[\s|<>\"`]")
 # What a cut must leave whole: a link, an escape, inline code, a word.
 _ATOM = re.compile(r"<[^<>]*>|&\w+;|`[^`\n]*`|\s|[^\s<&`]+|.")
-_STYLE_MARK = re.compile(r"[*_~`]")
+_STYLE_MARK = re.compile(r"(?<!\w)[*_~]|[*_~](?!\w)|`")  # within a word, Slack takes it for text
 _STYLES = {"strong": "*", "em": "_", "s": "~"}
 
 
@@ -64,6 +64,11 @@ def build_parts(markdown: str, *, urls: Collection[str], limit: int) -> list[str
 def escape(text: str) -> str:
     """Text that Slack shows as it is: no mention, no link."""
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+
+
+def escape_and_link_emails(text: str) -> str:
+    """The same, but that e-mail addresses can be clicked."""
+    return _EMAIL.sub(r"<mailto:\g<0>|\g<0>>", escape(text))
 
 
 def link(url: str, label: str) -> str:
@@ -107,7 +112,12 @@ def join_lines(lines: Iterable[str], limit: int) -> list[str]:
 
 
 def build_section(text: str) -> dict[str, Any]:
-    """A block with this mrkdwn."""
+    """A block with this mrkdwn, all of it shown."""
+    return {**build_folding(text), "expand": True}
+
+
+def build_folding(text: str) -> dict[str, Any]:
+    """A block with this mrkdwn, of which Slack folds what is long behind "See more"."""
     return {"type": "section", "text": _build_text(text)}
 
 
@@ -126,7 +136,7 @@ def _pieces(nodes: Iterable[SyntaxTreeNode], urls: Collection[str]) -> Iterator[
         if node.type in ("fence", "code_block"):
             yield _Piece(text=escape(node.content.rstrip("\n")), is_code=True)
         elif node.type == "table":
-            yield from _table(node)
+            yield from _table(node, urls)
         elif node.type in ("bullet_list", "ordered_list"):
             yield from _list(node, urls)
         elif node.type == "blockquote":
@@ -155,11 +165,10 @@ def _indent(piece: _Piece, first: str, rest: str) -> _Piece:
     return replace(piece, text=first + piece.text.replace("\n", f"\n{rest}"))
 
 
-def _table(node: SyntaxTreeNode) -> Iterator[_Piece]:
+def _table(node: SyntaxTreeNode, urls: Collection[str]) -> Iterator[_Piece]:
     """A table as aligned code, or, too wide for that, each row as a list item."""
-    head, *rows = [
-        [_text(cell) for cell in row.children] for part in node.children for row in part.children
-    ]
+    cells = [row.children for part in node.children for row in part.children]
+    head, *rows = [[_text(cell) for cell in row] for row in cells]
     widths = [max(map(len, column)) for column in zip(head, *rows, strict=True)]
     if sum(widths) + 2 * len(widths) <= TABLE_WIDTH:
         lines = [head, ["─" * width for width in widths], *rows]
@@ -169,10 +178,19 @@ def _table(node: SyntaxTreeNode) -> Iterator[_Piece]:
         )
         yield _Piece(text=escape("\n".join(aligned)), is_code=True)
         return
-    for number, row in enumerate(rows):
-        named = [f"{name}: {cell}" for name, cell in zip(head[1:], row[1:], strict=True) if cell]
-        text = escape("\n    ".join([f"• {row[0]}", *named]))
-        yield _Piece(text=text, is_tight=number > 0)
+    for number, row in enumerate(cells[1:]):
+        yield _Piece(text="\n    ".join(_row(head, row, urls)), is_tight=number > 0)
+
+
+def _row(
+    head: Sequence[str], cells: Sequence[SyntaxTreeNode], urls: Collection[str]
+) -> Iterator[str]:
+    """A row's first cell, in bold, then each other one that says something under its name."""
+    first = _inline(cells[:1], urls, within="strong").replace("\n", " ")
+    yield f"• *{first}*" if first.strip() else "•"
+    for name, cell in zip(head[1:], cells[1:], strict=True):
+        if _text(cell).strip(" -–—"):
+            yield f"{escape(name)}: {_inline([cell], urls)}".replace("\n", " ")
 
 
 def _inline(nodes: Iterable[SyntaxTreeNode], urls: Collection[str], *, within: str = "") -> str:
@@ -181,7 +199,7 @@ def _inline(nodes: Iterable[SyntaxTreeNode], urls: Collection[str], *, within: s
 
 def _inline_node(node: SyntaxTreeNode, urls: Collection[str], within: str) -> str:
     if node.type == "text":
-        return _EMAIL.sub(r"<mailto:\g<0>|\g<0>>", escape(_without_tags(node.content, "\n")))
+        return escape_and_link_emails(_without_tags(node.content, "\n"))
     if node.type == "code_inline":
         code = escape(node.content)
         return code if "`" in code else f"`{code}`"  # mrkdwn has no way to quote a backtick
@@ -189,12 +207,21 @@ def _inline_node(node: SyntaxTreeNode, urls: Collection[str], within: str) -> st
         return "\n" if node.type == "hardbreak" and not within else " "
     if node.type in _STYLES and node.type != within:
         inner = _inline(node.children, urls, within=node.type)
-        return f"{_STYLES[node.type]}{inner}{_STYLES[node.type]}" if inner.strip() else inner
+        mark = "" if _is_in_word(node) or not inner.strip() else _STYLES[node.type]
+        return mark + inner + mark
     if node.type == "link":
         return _link_node(node, urls, within)
     if node.type == "image":
         return escape(node.content)
     return _inline(node.children, urls, within=within)
+
+
+def _is_in_word(node: SyntaxTreeNode) -> bool:
+    """Whether a letter or digit stands right beside it: there Slack would show the marks."""
+    before, after = node.previous_sibling, node.next_sibling
+    return bool(
+        (before and before.content[-1:].isalnum()) or (after and after.content[:1].isalnum())
+    )
 
 
 def _link_node(node: SyntaxTreeNode, urls: Collection[str], within: str) -> str:
@@ -203,7 +230,11 @@ def _link_node(node: SyntaxTreeNode, urls: Collection[str], within: str) -> str:
         return f"[{label}]"
     if url in urls and label:
         return link(url, label)
-    return _inline(node.children, urls, within=within)
+    inner = _inline(node.children, urls, within=within)
+    address = url.removeprefix("mailto:").partition("?")[0]
+    if url.startswith("mailto:") and _EMAIL.fullmatch(address) and address not in label:
+        return f"{inner} ({escape_and_link_emails(address)})"
+    return inner
 
 
 def _text(node: SyntaxTreeNode) -> str:
@@ -218,7 +249,7 @@ def _text(node: SyntaxTreeNode) -> str:
 
 
 def _without_tags(text: str, line_break: str) -> str:
-    return _TAG.sub("", _BREAK.sub(line_break, text))
+    return TAG.sub("", LINE_BREAK.sub(line_break, text))
 
 
 def _fit(piece: _Piece, limit: int) -> Iterator[str]:

@@ -54,6 +54,7 @@ def build_answerer(settings: Settings, database: Database) -> Answerer:
         retriever=retriever,
         generator=_build_generator(settings, retriever.embedder),
         rewriter=build_rewriter(settings),
+        freshness_days=settings.freshness_days,
     )
 
 

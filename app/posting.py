@@ -1,7 +1,8 @@
 """The one place that writes to Slack."""
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from http.client import HTTPException
 from typing import Any
@@ -11,6 +12,7 @@ from slack_bolt import Respond
 from slack_sdk import WebClient
 from slack_sdk.errors import SlackApiError, SlackClientError
 from slack_sdk.http_retry import RateLimitErrorRetryHandler
+from slack_sdk.webhook import WebhookResponse
 
 from app.blocks import Block, Message
 from app.records import Arrival
@@ -24,6 +26,9 @@ WORKING_SIGN = "eyes"
 FAILURE = (
     "Sorry, something broke while I was looking for an answer, so I have none. Please ask again; "
     "if that does not help, tell whoever looks after Footnote this reference: {reference}"
+)
+BUSY = (
+    "Sorry, more is asked of me just now than I can answer soon. Please ask again in a few minutes."
 )
 NOT_DONE = (
     "Sorry, something broke, so that did not work. Please try again; if that does not help, tell "
@@ -42,6 +47,22 @@ class PostLost(FootnoteError):
 
 class FormRefused(FootnoteError):
     """Slack did not open a form; pressing again helps, as what allows it lives 3 s."""
+
+
+class StoppedByAsker(FootnoteError):
+    """Whoever asked has seen enough of an answer; no more of it is to be shown."""
+
+
+class StreamLost(FootnoteError):
+    """A message does not grow, or nobody knows whether it does; posting it whole helps."""
+
+
+class StreamLimited(StreamLost):
+    """Slack asks to wait before a message goes on growing."""
+
+    def __init__(self, retry_after_s: float) -> None:
+        super().__init__("Slack asks to wait.")
+        self.retry_after_s = retry_after_s
 
 
 class NotInChannel(FootnoteError):
@@ -76,24 +97,96 @@ def post(client: WebClient, arrival: Arrival, message: Message, trace_id: UUID) 
         str(arrival.channel_id),
         message,
         thread_ts=arrival.thread_ts,
-        metadata={"event_type": "footnote_answer", "event_payload": {"trace_id": str(trace_id)}},
+        metadata=_metadata(trace_id),
     )
 
 
 def replace(client: WebClient, arrival: Arrival, ts: str, message: Message, trace_id: UUID) -> str:
     """Put a message of the answer into the place of an earlier one; its ts.
 
-    Where Slack does not let it, because somebody has deleted that say, it is posted. Raises as
-    post does.
+    Where Slack does not let it, because somebody has deleted that say, it is posted, and the
+    earlier one goes. Raises as post does.
     """
     try:
         change(client, str(arrival.channel_id), ts, message)
     except SlackApiError as error:
         log.info("Nothing changed in %s: %s", arrival.channel_id, type(error).__name__)
+        take_back(client, str(arrival.channel_id), ts)
         return post(client, arrival, message, trace_id)
     except CONNECTION_FAULTS as error:
         raise PostLost("Slack's answer to a change got lost.") from error
     return ts
+
+
+def can_stream(arrival: Arrival) -> bool:
+    """Whether Slack lets the answer to a question grow: in a channel it must know for whom."""
+    is_direct = str(arrival.channel_id).startswith("D")
+    return is_direct or bool(arrival.user_id and arrival.user_team_id)
+
+
+def start_stream(client: WebClient, arrival: Arrival) -> str:
+    """Open a message that grows in the thread of a question; its ts.
+
+    It has no words yet, so that none is read twice should Slack's answer get lost. Raises
+    StreamLimited and StreamLost. slack_sdk's chat_stream is not used: what it holds back in its
+    buffer is lost with the stream.
+    """
+    with _streaming(arrival):
+        response = _hasten(client).chat_startStream(
+            channel=str(arrival.channel_id),
+            thread_ts=str(arrival.thread_ts),
+            recipient_user_id=arrival.user_id,
+            recipient_team_id=arrival.user_team_id,
+        )
+    return str(response["ts"])
+
+
+def append_to_stream(client: WebClient, arrival: Arrival, ts: str, more: str) -> None:
+    """Add Markdown to a message that grows; raises StreamLimited, StreamLost and StoppedByAsker."""
+    with _streaming(arrival):
+        _hasten(client).chat_appendStream(
+            channel=str(arrival.channel_id), ts=ts, markdown_text=more
+        )
+
+
+def stop_stream(
+    client: WebClient, arrival: Arrival, ts: str, rest: str, below: Sequence[Block], trace_id: UUID
+) -> None:
+    """Add the rest of the Markdown to a message, with blocks below; then it grows no more.
+
+    Waits when told to. Raises StreamLost and StoppedByAsker.
+    """
+    with _streaming(arrival):
+        client.chat_stopStream(
+            channel=str(arrival.channel_id),
+            ts=ts,
+            markdown_text=rest or None,
+            blocks=list(below),
+            metadata=_metadata(trace_id),
+        )
+
+
+def abandon_stream(client: WebClient, arrival: Arrival, ts: str) -> None:
+    """Let a message grow no more, if it still does: until then it can't be replaced."""
+    try:
+        client.chat_stopStream(channel=str(arrival.channel_id), ts=ts)
+    except (SlackClientError, *CONNECTION_FAULTS) as error:
+        log.info("No stream ended in %s: %s", arrival.channel_id, type(error).__name__)
+
+
+@contextmanager
+def _streaming(arrival: Arrival) -> Iterator[None]:
+    try:
+        yield
+    except (SlackClientError, *CONNECTION_FAULTS) as error:
+        response = error.response if isinstance(error, SlackApiError) else {}
+        if response.get("error") == "stopped_by_user":
+            raise StoppedByAsker("The asker has stopped the answer.") from error
+        if isinstance(error, SlackApiError) and error.response.status_code == RATE_LIMITED:
+            raise StreamLimited(float(error.response.headers.get("Retry-After", 1))) from error
+        reason = response.get("error", type(error).__name__)
+        log.info("No stream in %s: %s", arrival.channel_id, reason)
+        raise StreamLost("Slack does not let a message grow.") from error
 
 
 def take_back(client: WebClient, channel_id: str, ts: str) -> None:
@@ -104,23 +197,22 @@ def take_back(client: WebClient, channel_id: str, ts: str) -> None:
         log.warning("Nothing deleted in %s: %s", channel_id, type(error).__name__)
 
 
-def post_failure(client: WebClient, arrival: Arrival, reference: UUID) -> None:
-    """Tell the asker that there is no answer, and by what to find out why."""
-    client.chat_postMessage(
-        channel=str(arrival.channel_id),
-        thread_ts=arrival.thread_ts,
-        text=FAILURE.format(reference=reference),
-    )
-
-
 def reply_privately(respond: Respond, text: str) -> None:
     """Answer a command or a button so that only who used it sees the answer."""
-    respond(text=text, response_type="ephemeral", replace_original=False)
+    response = respond(text=text, response_type="ephemeral", replace_original=False)
+    _note_refusal(response)
 
 
 def answer_command(respond: Respond, message: Message) -> None:
     """Answer a command with blocks that only who typed it sees."""
-    respond(text=message.text, blocks=list(message.blocks), response_type="ephemeral")
+    blocks = list(message.blocks)
+    _note_refusal(respond(text=message.text, blocks=blocks, response_type="ephemeral"))
+
+
+def _note_refusal(response: WebhookResponse) -> None:
+    """Log that a reply came too late, or once too often: slack_sdk raises nothing."""
+    if response.status_code != 200:
+        log.warning("A reply was refused: %s", response.status_code)
 
 
 def publish_home(client: WebClient, user_id: str, blocks: Sequence[Block]) -> None:
@@ -189,6 +281,11 @@ def _sign(client: WebClient, method: str, arrival: Arrival) -> None:
         log.info("%s in %s did not work: %s", method, arrival.channel_id, type(error).__name__)
 
 
+def _metadata(trace_id: UUID) -> dict[str, Any]:
+    """What tells which answer a message carries."""
+    return {"event_type": "footnote_answer", "event_payload": {"trace_id": str(trace_id)}}
+
+
 def tell(
     client: WebClient,
     channel_id: str,
@@ -251,3 +348,22 @@ def _show(client: WebClient, reader: Reader, message: Message) -> None:
         parse="none",
         link_names=False,
     )
+
+
+def suggest(
+    client: WebClient,
+    channel_id: str,
+    prompts: Sequence[Mapping[str, str]],
+    *,
+    thread_ts: str | None = None,
+) -> None:
+    """Offer somebody questions to ask us directly, each with title and message.
+
+    thread_ts is for an app with assistant_view alone: one with agent_view shows none with it.
+    """
+    try:
+        _hasten(client).assistant_threads_setSuggestedPrompts(
+            channel_id=channel_id, thread_ts=thread_ts, prompts=[dict(each) for each in prompts]
+        )
+    except (SlackClientError, *CONNECTION_FAULTS) as error:
+        log.info("No prompts in %s: %s", channel_id, type(error).__name__)

@@ -6,7 +6,7 @@ from itertools import groupby
 
 from app import blocks, mrkdwn
 from app.blocks import BLOCK_TEXT, FALLBACK_TEXT, Message
-from app.stats import MOST_GAPS, Counts, Gap, Gaps, SetRuns, Source, Stats
+from app.stats import MOST_GAPS, Cost, Counts, Gap, Gaps, SetRuns, Source, Stats
 
 PERIODS = {"7d": 7, "30d": 30, "90d": 90}
 FEW_GAPS = 5  # shown beside the sums
@@ -55,9 +55,9 @@ def parse(text: str) -> Request | None:
     )
 
 
-def build_message(stats: Stats) -> Message:
-    """The sums for Slack."""
-    return _build_message(_build_parts(stats, mrkdwn.quote))
+def build_message(stats: Stats, here: str) -> Message:
+    """The sums for Slack, and what is answered where they are shown."""
+    return _build_message([*_build_parts(stats, mrkdwn.quote), _Part(title="Here", lines=(here,))])
 
 
 def build_gaps(stats: Stats) -> Message:
@@ -94,7 +94,11 @@ def _build_parts(stats: Stats, quote: Quote) -> Iterator[_Part]:
     period = _name_period(stats)
     if stats.counts.asked:
         beside = f", beside the {stats.scope.days} before" if stats.before.asked else ""
-        lines = tuple(_build_counts(stats.counts, stats.before))
+        lines = (
+            *_build_counts(stats.counts, stats.before),
+            *_build_cost(stats.counts.cost, stats.before.cost, quote),
+            *_build_at_fault(stats),
+        )
         yield _Part(title=f"In {period}{beside}", lines=lines)
     else:
         yield _Part(title=f"Nobody has asked anything in {period}.", lines=())
@@ -115,10 +119,12 @@ def _build_counts(counts: Counts, before: Counts) -> Iterator[str]:
         ("Answered", "answered"),
         ("Abstained", "abstained"),
         ("Failed", "failed"),
+        ("Stopped", "stopped"),
         ("Flagged 👎", "flagged"),
         ("Helpful 👍", "helpful"),
     ):
-        yield f"{name}: {_build_share(field, counts, before)}"
+        if field != "stopped" or counts.stopped or before.stopped:  # a rarity
+            yield f"{name}: {_build_share(field, counts, before)}"
     if counts.median_ms is not None and counts.p95_ms is not None:
         trend = ""
         if before.median_ms is not None:
@@ -129,6 +135,30 @@ def _build_counts(counts: Counts, before: Counts) -> Iterator[str]:
         )
     if counts.input_tokens or counts.output_tokens:
         yield f"Tokens: {counts.input_tokens:,} in, {counts.output_tokens:,} out"
+
+
+def _build_cost(cost: Cost | None, before: Cost | None, quote: Quote) -> Iterator[str]:
+    """What the models cost; how that has moved only where all of them have a price."""
+    if cost is None:
+        return
+    if cost.unpriced:
+        names = ", ".join(quote(name, NAME_LENGTH) for name in cost.unpriced)
+        yield f"Cost: {_dollars(cost.usd)}, without {names}: no price in PRICES"
+        return
+    trend = ""
+    if before and not before.unpriced:
+        trend = _trend(round(cost.usd, 2), round(before.usd, 2), _dollars)
+    yield f"Cost: {_dollars(cost.usd)}{trend}"
+
+
+def _build_at_fault(stats: Stats) -> Iterator[str]:
+    """Where what was flagged went wrong, the most frequent first."""
+    known = sorted(stats.at_fault.items(), key=lambda stage: (-stage[1], stage[0]))
+    counts = [f"{stage} {number:,}" for stage, number in known]
+    if stats.fault_not_known:
+        counts.append(f"not known yet {stats.fault_not_known:,}")
+    if counts:
+        yield f"Stage at fault: {', '.join(counts)}"
 
 
 def _build_share(field: str, counts: Counts, before: Counts) -> str:
@@ -155,6 +185,12 @@ def _seconds(ms: float) -> str:
     return f"{ms / 1000:.1f} s"
 
 
+def _dollars(usd: float) -> str:
+    if 0 < usd < 0.01:
+        return "under $0.01"
+    return f"${usd:,.0f}" if usd >= 100 else f"${usd:.2f}"
+
+
 def _build_gaps(gaps: Gaps, title: str, quote: Quote, most: int) -> _Part:
     shown = gaps.top[:most]
     lines = [
@@ -171,7 +207,8 @@ def _build_gaps(gaps: Gaps, title: str, quote: Quote, most: int) -> _Part:
 
 def _build_gap(gap: Gap, quote: Quote) -> str:
     question = quote(gap.question, QUESTION_LENGTH) if gap.question else "asked by others"
-    line = f"{gap.count:,} × {question} · {_build_outcome(gap)}"
+    times = f"{gap.count:,} × " if gap.count > 1 else ""
+    line = f"{times}{question} · {_build_outcome(gap)}"
     return f"{line} · no page mentions {quote(gap.name, NAME_LENGTH)}" if gap.name else line
 
 

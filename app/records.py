@@ -27,6 +27,7 @@ class Citation:
     owner: str | None
     updated_at: datetime | None
     verified_at: date | None
+    caveat: str | None = None  # why it may no longer hold, in words, with its date if it has one
 
     @property
     def place(self) -> str:
@@ -39,6 +40,11 @@ class Citation:
         if self.verified_at:
             return f"verified {self.verified_at:%Y-%m-%d}"
         return f"updated {self.updated_at:%Y-%m-%d}" if self.updated_at else None
+
+    @property
+    def age(self) -> str | None:
+        """The same as a source list shows it, with a warning where it may no longer hold."""
+        return f"⚠️ {self.caveat}" if self.caveat else self.dated
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,6 +84,8 @@ class Arrival:
     message_ts: str | None = None
     thread_ts: str | None = None
     user_id: str | None = None
+    user_team_id: str | None = None  # the workspace that the asker belongs to, where Slack says
+    is_unasked: bool = False  # nobody has called us: only an answer may be seen of it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

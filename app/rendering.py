@@ -81,7 +81,7 @@ def build_answer(answer: Answer) -> str:
 
 
 def _build_source(citation: Citation) -> str:
-    facts = filter(None, (citation.place, citation.dated, citation.owner))
+    facts = filter(None, (citation.place, citation.age, citation.owner))
     return f"[{citation.marker}] {' · '.join(facts)}\n    {citation.url}"
 
 

@@ -12,8 +12,9 @@ from contextlib import AbstractContextManager, contextmanager
 from slack_bolt import Ack, App
 from slack_bolt.adapter.socket_mode import SocketModeHandler
 from slack_bolt.error import BoltError
+from slack_bolt.middleware import SslCheck
 from slack_sdk import WebClient
-from slack_sdk.errors import SlackApiError
+from slack_sdk.errors import SlackApiError, SlackClientError
 from slack_sdk.socket_mode.builtin.connection import Connection
 
 from app import logs, posting, web
@@ -30,8 +31,10 @@ from app.listeners import (
     messages,
     reactions,
     shortcuts,
+    strangers,
 )
-from app.metrics import MeasuredAnswerer, Metrics
+from app.metrics import MeasuredAnswerer, MeasuredExecutor, Metrics
+from app.workspace import Workspace
 from retrieval.db import Database
 from retrieval.errors import ConfigError
 
@@ -41,6 +44,9 @@ LISTENERS_TIMEOUT_S = 3
 LISTENER_THREADS = 20  # chosen
 HTTP_PORT = 3000  # where Bolt's examples listen, too
 DEAF_S = 60  # slack_sdk asks for a sign of life every 5 s, and connects anew after 20 s without
+TOKEN_S = 60  # between two questions whether Slack takes the token; chosen
+TOKEN_TIMEOUT_S = 1  # whoever probes us waits for the answer
+TOKEN_REFUSALS = ("account_inactive", "invalid_auth", "token_expired", "token_revoked")
 
 log = logging.getLogger(__name__)
 
@@ -62,7 +68,7 @@ def run(settings: Settings) -> None:
         client=client,
         database=database,
         answerer=MeasuredAnswerer(parts.build_answerer(settings, database), metrics),
-        executor=ThreadPoolExecutor(settings.answer_workers, thread_name_prefix="answer"),
+        executor=MeasuredExecutor(settings.answer_workers, database, metrics),
         workers=settings.answer_workers,
         experts=settings.experts,
     )
@@ -71,7 +77,8 @@ def run(settings: Settings) -> None:
     app = build_app(client, database=database, jobs=jobs, settings=settings)
     hearing: AbstractContextManager[object]
     if app_token is None:
-        pages = web.build_web(database, metrics, bolt=app)
+        token = TokenCheck(client)
+        pages = web.build_web(database, metrics, bolt=app, is_hearing=token.is_taken)
         hearing = web.listening(pages, settings.host, settings.port or HTTP_PORT)
     else:
         hearing = connected(app, app_token, database, metrics, settings)
@@ -109,6 +116,9 @@ def build_app(client: WebClient, *, database: Database, jobs: Jobs, settings: Se
             client=client,
             logger=logging.getLogger("slack_bolt"),
             signing_secret=secret.get_secret_value() if secret else "",
+            # Where SLACK_VERIFICATION_TOKEN is set, Bolt reads it itself, and then refuses Slack.
+            ssl_check_enabled=False,
+            before_authorize=SslCheck(),
             listener_executor=ThreadPoolExecutor(LISTENER_THREADS, thread_name_prefix="listener"),
         )
     # It shows all of a request that it refuses; `web` says that it did.
@@ -116,15 +126,16 @@ def build_app(client: WebClient, *, database: Database, jobs: Jobs, settings: Se
     if app.oauth_flow is not None:
         # Bolt reads them itself, and would then look for other tokens than ours.
         raise ConfigError("Unset SLACK_CLIENT_ID and SLACK_CLIENT_SECRET: Footnote has one token.")
+    strangers.register(app, are_answered=settings.answer_strangers)
     mentions.register(app, jobs)
-    messages.register(app, jobs)
+    messages.register(app, jobs, database, allowed=settings.channels)
     reactions.register(app, database)
     actions.register(app, database)
-    escalation.register(app, database, experts=settings.experts)
+    workspace = Workspace(client)
+    escalation.register(app, database, workspace, experts=settings.experts)
     shortcuts.register(app, jobs)
-    days = settings.freshness_days
-    commands.register(app, database, admins=settings.admins, freshness_days=days)
-    home.register(app, database, freshness_days=days)
+    commands.register(app, database, settings)
+    home.register(app, database, workspace, freshness_days=settings.freshness_days)
     errors.register(app, jobs)
     # Of what nobody listens to, Bolt logs the whole text, and Slack sends it again.
     app.event(re.compile(".*"))(_let_pass)
@@ -163,7 +174,7 @@ def connected(
     Raises ConfigError when Slack does not take the token, or the port is taken.
     """
     client = SocketModeHandler(app, app_token).client
-    pulse = Pulse()
+    pulse, token = Pulse(), TokenCheck(app.client)
     client.on_message_listeners.append(pulse.note)
     try:
         with _explained("SLACK_APP_TOKEN", app.client):
@@ -172,7 +183,9 @@ def connected(
             yield
             return
         pages = web.build_web(
-            database, metrics, is_hearing=lambda: pulse.is_hearing(client.current_session)
+            database,
+            metrics,
+            is_hearing=lambda: pulse.is_hearing(client.current_session) and token.is_taken(),
         )
         with web.listening(pages, settings.host, settings.port):
             yield
@@ -198,6 +211,40 @@ class Pulse:
             return False
         self._heard_at = max(self._heard_at, session.last_ping_pong_time or 0)
         return self._now() - self._heard_at < DEAF_S
+
+
+class TokenCheck:
+    """Whether Slack takes our token still; asked at most once in TOKEN_S, however often we are."""
+
+    def __init__(self, client: WebClient, *, now: Callable[[], float] = time.monotonic) -> None:
+        self._client = WebClient(
+            client.token, base_url=client.base_url, timeout=TOKEN_TIMEOUT_S, retry_handlers=[]
+        )
+        self._now = now
+        self._lock = threading.Lock()
+        self._due_at = now()
+        self._is_taken = True
+
+    def is_taken(self) -> bool:
+        """Whether it is, as Slack said last; it is until Slack says that it is not."""
+        with self._lock:
+            is_due = self._now() >= self._due_at
+            if is_due:
+                self._due_at = self._now() + TOKEN_S
+        if is_due:
+            self._ask()
+        return self._is_taken
+
+    def _ask(self) -> None:
+        try:
+            self._client.auth_test()
+            self._is_taken = True
+        except SlackApiError as error:
+            if error.response.get("error") in TOKEN_REFUSALS:
+                self._is_taken = False
+                log.error("Slack does not take the token: %s", error.response["error"])
+        except (SlackClientError, *posting.CONNECTION_FAULTS) as error:
+            log.info("auth.test did not work: %s", type(error).__name__)
 
 
 def stop_on_signals(stop: threading.Event) -> None:

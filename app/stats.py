@@ -1,14 +1,21 @@
 """Sums over traces, pages and runs, for /ragstats, App Home and `footnote stats`."""
 
 import json
-from dataclasses import asdict, dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
 
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection, Row, text
 
+from app import faults
+from app.config import Settings
 from retrieval.db import Database
 
 MOST_GAPS = 12  # groups that are loaded; of the others only the number is known
 MOST_RUNS = 4  # sets whose last runs are loaded, those run last first
+# What questions have in common that are one, whatever their case, spacing and outer punctuation.
+QUESTION_KEY = """coalesce(nullif(btrim(regexp_replace(lower(question), '\\s+', ' ', 'g'),
+                                       ' ?!.,;:…''"“”‘’'), ''), question)"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,6 +35,14 @@ class Viewer:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Cost:
+    """What the models of a period cost, as far as they have a price."""
+
+    usd: float = 0
+    unpriced: tuple[str, ...] = ()  # models that were used and have none, by name
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Counts:
     """What came of the questions of a period; those still worked on are only asked."""
 
@@ -35,10 +50,12 @@ class Counts:
     answered: int = 0
     abstained: int = 0
     failed: int = 0
+    stopped: int = 0  # by the asker, who had seen enough of an answer that grew
     flagged: int = 0  # with at least one 👎
     helpful: int = 0  # with at least one 👍
     input_tokens: int = 0  # as billed, for rewording and answering
     output_tokens: int = 0
+    cost: Cost | None = None  # None: no model was used, or PRICES are not set
     # From question to answer or abstention; None before the first.
     median_ms: float | None = None
     p95_ms: float | None = None
@@ -97,25 +114,38 @@ class Stats:
     counts: Counts
     before: Counts  # of as many days before those
     freshness_days: int
+    # How often each stage was at fault for what was flagged, where a page was named for it.
+    at_fault: Mapping[faults.Stage, int] = field(default_factory=dict)
     gaps: Gaps = field(default_factory=Gaps)
     sources: tuple[Source, ...] = ()
     runs: tuple[SetRuns, ...] = ()
 
+    @property
+    def fault_not_known(self) -> int:
+        """How many flagged answers there are for which nobody has named the right page."""
+        return self.counts.flagged - sum(self.at_fault.values())
 
-def load_stats(
-    database: Database, scope: Scope, *, viewer: Viewer, freshness_days: int = 365
-) -> Stats:
+
+def load_stats(database: Database, scope: Scope, *, viewer: Viewer, settings: Settings) -> Stats:
     """The sums of a scope, with no words but those that the viewer may see.
 
     A message that asked nothing, a greeting say, is no question.
     """
+    freshness_days = settings.freshness_days
     with database.snapshot() as connection:
         counts, before = _load_counts(connection, scope)
+        cost, cost_before = _load_costs(connection, scope, settings.prices)
         return Stats(
             scope=scope,
-            counts=counts,
-            before=before,
+            counts=replace(counts, cost=cost),
+            before=replace(before, cost=cost_before),
             freshness_days=freshness_days,
+            at_fault=faults.count_stages(
+                connection,
+                days=scope.days,
+                channel_id=scope.channel_id,
+                freshness_days=freshness_days,
+            ),
             gaps=_load_gaps(connection, scope, viewer),
             sources=_load_sources(connection, freshness_days),
             runs=_load_runs(connection),
@@ -135,6 +165,7 @@ def to_json(stats: Stats) -> str:
             "days": stats.scope.days,
             **_round(stats.counts),
             "before": _round(stats.before),
+            "stage_at_fault": {**stats.at_fault, "not_known": stats.fault_not_known},
             "freshness_days": stats.freshness_days,
             "sources": [asdict(source) for source in stats.sources],
             "runs": [asdict(run) for run in stats.runs],
@@ -144,9 +175,10 @@ def to_json(stats: Stats) -> str:
     )
 
 
-def _round(counts: Counts) -> dict[str, float | None]:
+def _round(counts: Counts) -> dict[str, Any]:
     return {
-        name: value if value is None else round(value, 1) for name, value in asdict(counts).items()
+        name: round(value, 1) if isinstance(value, float) else value
+        for name, value in asdict(counts).items()
     }
 
 
@@ -163,14 +195,14 @@ def _load_counts(connection: Connection, scope: Scope) -> tuple[Counts, Counts]:
                            extract(epoch FROM completed_at - asked_at)::float8 * 1000
                        END AS took_ms
                 FROM traces LEFT JOIN votes USING (trace_id)
-                WHERE asked_at >= now() - make_interval(days => 2 * :days) AND question <> ''
-                AND NOT settings ? 'small_talk'
+                WHERE asked_at >= now() - make_interval(days => 2 * :days) AND is_question(traces)
                 AND (CAST(:channel_id AS text) IS NULL OR channel_id = :channel_id)
             )
             SELECT is_before, count(*) AS asked,
                    count(*) FILTER (WHERE outcome = 'answered') AS answered,
                    count(*) FILTER (WHERE outcome = 'abstained') AS abstained,
                    count(*) FILTER (WHERE outcome = 'failed') AS failed,
+                   count(*) FILTER (WHERE outcome = 'stopped') AS stopped,
                    count(*) FILTER (WHERE is_flagged) AS flagged,
                    count(*) FILTER (WHERE is_helpful) AS helpful,
                    coalesce(sum(coalesce((tokens ->> 'input')::bigint, 0)
@@ -189,7 +221,48 @@ def _load_counts(connection: Connection, scope: Scope) -> tuple[Counts, Counts]:
     return counts.get(False, Counts()), counts.get(True, Counts())
 
 
-def _read_counts(row: dict[str, int]) -> Counts:
+def _load_costs(
+    connection: Connection, scope: Scope, prices: Mapping[str, tuple[float, float]]
+) -> tuple[Cost | None, Cost | None]:
+    """What the models of the period cost, and those of the one before."""
+    if not prices:
+        return None, None
+    used = connection.execute(
+        text("""
+            SELECT asked_at < now() - make_interval(days => :days) AS is_before, model,
+                   sum(input)::float8 AS input, sum(output)::float8 AS output
+            FROM traces CROSS JOIN LATERAL (VALUES
+                (settings ->> 'generator',
+                 (tokens ->> 'input')::bigint, (tokens ->> 'output')::bigint),
+                (settings ->> 'rewrite_model',
+                 (tokens ->> 'rewrite_input')::bigint, (tokens ->> 'rewrite_output')::bigint)
+            ) AS billed (model, input, output)
+            WHERE asked_at >= now() - make_interval(days => 2 * :days) AND is_question(traces)
+            AND (input > 0 OR output > 0)
+            AND (CAST(:channel_id AS text) IS NULL OR channel_id = :channel_id)
+            GROUP BY is_before, model ORDER BY model
+        """),
+        {"days": scope.days, "channel_id": scope.channel_id},
+    ).all()
+    now, before = (
+        _build_cost([row for row in used if row.is_before is period], prices)
+        for period in (False, True)
+    )
+    return now, before
+
+
+def _build_cost(used: Sequence[Row[Any]], prices: Mapping[str, tuple[float, float]]) -> Cost | None:
+    """What the tokens of some models cost; None of none."""
+    if not used:
+        return None
+    usd = 0.0
+    for row in used:
+        price_in, price_out = prices.get(row.model, (0, 0))
+        usd += (row.input * price_in + row.output * price_out) / 1_000_000
+    return Cost(usd=usd, unpriced=tuple(row.model for row in used if row.model not in prices))
+
+
+def _read_counts(row: dict[str, Any]) -> Counts:
     del row["is_before"]
     return Counts(**row)
 
@@ -197,16 +270,15 @@ def _read_counts(row: dict[str, int]) -> Counts:
 def _load_gaps(connection: Connection, scope: Scope, viewer: Viewer) -> Gaps:
     # What the viewer may not see does not leave the database.
     rows = connection.execute(
-        text("""
+        text(f"""
             WITH flags AS (SELECT DISTINCT trace_id FROM feedback WHERE vote < 0),
             questions AS (
-                SELECT question, asked_at, settings #>> '{unknown,0}' AS name,
+                SELECT question, asked_at, settings #>> '{{unknown,0}}' AS name,
                        outcome = 'abstained' AS is_abstained,
                        flags.trace_id IS NOT NULL AS is_flagged,
                        :is_admin OR coalesce(user_id = :user_id, false) AS is_visible
                 FROM traces LEFT JOIN flags USING (trace_id)
-                WHERE asked_at >= now() - make_interval(days => :days) AND question <> ''
-                AND NOT settings ?| ARRAY['small_talk', 'deleted']
+                WHERE asked_at >= now() - make_interval(days => :days) AND is_shown(traces)
                 AND (CAST(:channel_id AS text) IS NULL OR channel_id = :channel_id)
                 AND (outcome = 'abstained' OR flags.trace_id IS NOT NULL)
             ),
@@ -215,9 +287,7 @@ def _load_gaps(connection: Connection, scope: Scope, viewer: Viewer) -> Gaps:
                        coalesce(
                            nullif(regexp_replace(lower(name), '[[:space:][:punct:]]+', '', 'g'),
                                   ''),
-                           nullif(btrim(regexp_replace(lower(question), '\\s+', ' ', 'g'),
-                                        ' ?!.,;:…''"“”‘’'), ''),
-                           question
+                           {QUESTION_KEY}
                        ) AS key
                 FROM questions
             )

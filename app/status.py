@@ -7,13 +7,13 @@ from time import monotonic
 from slack_sdk import WebClient
 
 from app import posting
-from app.answering import Reading, Stage
+from app.answering import Reading, Searching
 from app.records import Arrival
 
 INTERVAL_S = 1.0  # between two statuses of a question; a person reads no faster
 
 
-def describe(stage: Stage) -> str:
+def describe(stage: Searching | Reading) -> str:
     """A stage in words that go on from our name."""
     if isinstance(stage, Reading):
         return f"is reading {_count(stage.section_count, 'section')}…"

@@ -1,16 +1,23 @@
 """One row a question: claimed when it arrives, completed as it goes, found again by its answer."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import text
+from sqlalchemy import Row, text
 
+from app import fillers
 from app.records import Answer, Arrival, OwnQuestion, PastAnswer
+from app.turns import Standing
 from retrieval.db import Database
 from retrieval.records import LEGS, Candidate, Retrieval
+
+RECENT_S = 1_800  # between direct messages of one conversation, at most; chosen
+# Of what was said before a question. As much as one answer may have, so that it is rarely cut.
+PAST_TOKENS = 2_000
+BYTES_A_TOKEN = 4  # of UTF-8: about what English has; other scripts have fewer characters in them
 
 
 def claim(database: Database, arrival: Arrival) -> UUID | None:
@@ -117,6 +124,24 @@ def save_failure(database: Database, trace_id: UUID, error_class: str) -> None:
     )
 
 
+def forget(database: Database, trace_id: UUID) -> None:
+    """Delete a trace, so that its message counts as never seen."""
+    with database.transaction() as connection:
+        connection.execute(
+            text("DELETE FROM traces WHERE trace_id = :trace_id"), {"trace_id": trace_id}
+        )
+
+
+def save_stopped(database: Database, trace_id: UUID, text: str) -> None:
+    """Complete the trace of a question whose asker had seen enough with what was seen."""
+    _update(
+        database,
+        trace_id,
+        "outcome = 'stopped', answer = nullif(:text, ''), completed_at = clock_timestamp()",
+        text=text,
+    )
+
+
 def save_answer_ts(database: Database, trace_id: UUID, answer_ts: Sequence[str]) -> None:
     """Add the Slack messages that carry the answer."""
     _update(database, trace_id, "answer_ts = :answer_ts", answer_ts=list(answer_ts))
@@ -208,9 +233,10 @@ def reopen(database: Database, trace_id: UUID, question: str) -> list[str]:
                         'question', question, 'asked_at', asked_at, 'answer', answer,
                         'citations', citations, 'outcome', outcome, 'tokens', tokens,
                         'abstained_because', abstained_because,
-                        'votes', (SELECT coalesce(jsonb_agg(votes), '[]') FROM votes)))
-                        || CASE WHEN settings ? 'deleted' THEN '{"deleted": true}'::jsonb
-                                ELSE '{}' END
+                        'votes', (SELECT coalesce(jsonb_agg(votes), '[]') FROM votes
+                                  WHERE vote <> 0)))
+                        || jsonb_strip_nulls(jsonb_build_object(
+                            'deleted', settings -> 'deleted', 'joined', settings -> 'joined'))
                 WHERE trace_id = :trace_id
                 RETURNING answer_ts
             """),
@@ -219,24 +245,89 @@ def reopen(database: Database, trace_id: UUID, question: str) -> list[str]:
     return answer_ts
 
 
-def find_past_answers(database: Database, arrival: Arrival, *, limit: int = 5) -> list[PastAnswer]:
-    """What was asked in the same thread before a question, and answered; oldest first."""
+def find_past_answers(database: Database, arrival: Arrival) -> list[PastAnswer]:
+    """What was asked before a question in the same conversation, oldest first.
+
+    That is its thread. A direct message outside any is one of its own, so there it is what this
+    person has asked directly within RECENT_S. Only what came after "new topic" counts, and the
+    newest up to PAST_TOKENS, of which the last answer is not cut. An answer that nobody has seen
+    is "".
+    """
+    if fillers.cut_topic(arrival.question) is not None:
+        return []
+    is_alone = arrival.thread_ts == arrival.message_ts
+    is_direct = is_alone and str(arrival.channel_id).startswith("D")
+    recent = "user_id = :user_id AND message_ts >= :since"
+    within = recent if is_direct else "thread_ts = :thread_ts"
+    statement = text(f"""
+        SELECT trace_id, question, settings ? 'small_talk' AS is_small_talk,
+               CASE WHEN answer_ts <> '{{}}' THEN coalesce(answer, '') ELSE '' END AS answer
+        FROM traces
+        WHERE channel_id = :channel_id AND {within} AND message_ts < :message_ts
+        AND NOT settings ? 'deleted'
+        ORDER BY message_ts DESC
+    """)
+    values = {
+        "channel_id": arrival.channel_id,
+        "thread_ts": arrival.thread_ts,
+        "message_ts": arrival.message_ts,
+        "user_id": arrival.user_id,
+        "since": f"{float(str(arrival.message_ts)) - RECENT_S:.6f}",
+    }
+    # A few rows at a time: a thread may be longer than what is taken of it.
+    with (
+        database.transaction() as connection,
+        connection.execution_options(yield_per=10).execute(statement, values) as rows,
+    ):
+        return list(_take_newest(rows))[::-1]
+
+
+def _take_newest(rows: Iterable[Row[Any]]) -> Iterator[PastAnswer]:
+    left, is_answered = PAST_TOKENS * BYTES_A_TOKEN, False
+    for row in rows:
+        if not row.is_small_talk:
+            left -= len(f"{row.question}{row.answer}".encode())
+            if is_answered and left < 0:
+                return
+            is_answered = is_answered or row.answer != ""
+            yield PastAnswer(trace_id=row.trace_id, question=row.question, answer=row.answer)
+        if fillers.cut_topic(row.question) is not None:
+            return
+
+
+def find_standing(database: Database, arrival: Arrival) -> Standing | None:
+    """How the thread of a message stands before it; None where nobody has asked us there."""
     with database.transaction() as connection:
-        rows = connection.execute(
+        row = connection.execute(
             text("""
-                SELECT trace_id, question, answer FROM traces
-                WHERE channel_id = :channel_id AND thread_ts = :thread_ts AND answer IS NOT NULL
-                AND message_ts < :message_ts AND NOT settings ?| ARRAY['small_talk', 'deleted']
-                ORDER BY message_ts DESC LIMIT :limit
+                SELECT trace_id, user_id,
+                       outcome IN ('answered', 'abstained') AND answer_ts <> '{}'
+                           AND NOT settings ? 'deleted' AS is_answered,
+                       coalesce(settings ->> 'joined' > answer_ts[1], false) AS is_joined
+                FROM traces
+                WHERE team_id = :team_id AND channel_id = :channel_id AND thread_ts = :thread_ts
+                AND message_ts < :message_ts
+                ORDER BY message_ts DESC LIMIT 1
             """),
             {
+                "team_id": arrival.team_id,
                 "channel_id": arrival.channel_id,
                 "thread_ts": arrival.thread_ts,
                 "message_ts": arrival.message_ts,
-                "limit": limit,
             },
-        ).all()
-    return [PastAnswer(**row._mapping) for row in reversed(rows)]
+        ).one_or_none()
+    return Standing(**row._mapping) if row else None
+
+
+def save_joined(database: Database, trace_id: UUID, ts: str) -> None:
+    """Add that by this message others have come to speak in the thread; the latest one counts."""
+    _update(
+        database,
+        trace_id,
+        "settings = settings"
+        " || jsonb_build_object('joined', greatest(settings ->> 'joined', CAST(:ts AS text)))",
+        ts=ts,
+    )
 
 
 def find_own(
@@ -250,8 +341,7 @@ def find_own(
                        answer_ts[1] AS answer_ts
                 FROM traces
                 WHERE surface = 'slack' AND team_id = :team_id AND user_id = :user_id
-                AND question <> ''
-                AND NOT settings ?| ARRAY['small_talk', 'deleted']
+                AND is_shown(traces)
                 ORDER BY asked_at DESC LIMIT :limit
             """),
             {"team_id": team_id, "user_id": user_id, "limit": limit},

@@ -2,17 +2,26 @@
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Literal
+from uuid import UUID
 
+from app import fillers
+from app.channels import ChannelMode
 from app.records import Arrival, PastAnswer, Turn
 
 Event = Mapping[str, Any]
-Ignored = Literal["OWN", "OTHER_BOT", "HIDDEN", "SUBTYPE", "NOT_DIRECT"]
+Ignored = Literal["OWN", "OTHER_BOT", "HIDDEN", "SUBTYPE", "NOT_DIRECT", "OVERHEARD"]
+Silence = Literal["CHANNEL", "TO_OTHERS", "NOT_OUR_THREAD", "OTHERS_TALK", "NO_QUESTION"]
 
 # A question may come with a file, or be shown in the channel too. Edits, deletions, joins and the
 # edit that Slack makes when a link unfurls are messages of other subtypes.
 QUESTION_SUBTYPES = (None, "file_share", "thread_broadcast")
 
+CHANNEL_TYPES = ("channel", "group")  # "group": a private one
+LEAST_WORDS = 3  # of a question to nobody in particular; chosen
+
+_CALLS_OTHERS = re.compile(r"<(?:@|!(?:subteam\^|here|channel|everyone))")
 _MARKUP = re.compile(r"<([@#!][^<>]*|\w+:[^<>]*)>")
 _ESCAPES = {"&amp;": "&", "&lt;": "<", "&gt;": ">"}  # the only ones of Slack
 
@@ -21,8 +30,21 @@ _ESCAPES = {"&amp;": "&", "&lt;": "<", "&gt;": ">"}  # the only ones of Slack
 REVISABLE_S = 600
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Standing:
+    """The last question of a thread, and how the thread stands since."""
+
+    trace_id: UUID
+    user_id: str | None  # who asked it
+    is_answered: bool  # or abstained from, in a message that is there
+    is_joined: bool  # since the answer, somebody else has written, or been called
+
+
 def find_reason_to_ignore(event: Event, *, bot_user_id: str, bot_id: str) -> Ignored | None:
-    """Why a message or mention is not a question to answer, or None when it is one."""
+    """Why a message or mention is not a question to answer, or None when it is one.
+
+    OVERHEARD is what may be one all the same, where the channel allows it.
+    """
     if event.get("bot_id") == bot_id or event.get("user") == bot_user_id:
         return "OWN"
     subtype = event.get("subtype")
@@ -32,10 +54,42 @@ def find_reason_to_ignore(event: Event, *, bot_user_id: str, bot_id: str) -> Ign
         return "HIDDEN"
     if subtype not in QUESTION_SUBTYPES:
         return "SUBTYPE"
-    # A mention is for us anywhere; what else is said in a channel is not.
+    if _is_overheard(event, bot_user_id):
+        return "OVERHEARD"
+    # A mention is for us anywhere, and comes as an event of its own.
     if event.get("type") == "message" and event.get("channel_type") != "im":
         return "NOT_DIRECT"
     return None
+
+
+def find_reason_for_silence(
+    event: Event, arrival: Arrival, mode: ChannelMode, standing: Standing | None
+) -> Silence | None:
+    """Why a question that was overheard, the event's, is left alone, or None where it is for us.
+
+    standing is that of its thread; None outside any, and in one where nobody has asked us.
+    """
+    if mode == "mentions":
+        return "CHANNEL"
+    if _CALLS_OTHERS.search(event.get("text") or ""):
+        return "TO_OTHERS"
+    question = arrival.question
+    if arrival.thread_ts == arrival.message_ts:
+        if mode != "questions":
+            return "CHANNEL"
+        is_question = fillers.asks(question) and fillers.count_words(question) >= LEAST_WORDS
+        return None if is_question else "NO_QUESTION"
+    if standing is None or not standing.is_answered:
+        return "NOT_OUR_THREAD"
+    if standing.is_joined or standing.user_id != arrival.user_id:
+        return "OTHERS_TALK"
+    return None if fillers.asks_on(question) else "NO_QUESTION"
+
+
+def joins(event: Event, standing: Standing) -> bool:
+    """Whether by this message its thread is no longer between us and who asked last."""
+    text = event.get("text") or ""
+    return event.get("user") != standing.user_id or _CALLS_OTHERS.search(text) is not None
 
 
 def find_deleted(event: Event) -> str | None:
@@ -65,7 +119,7 @@ def find_edited(event: Event, *, bot_user_id: str, bot_id: str) -> Event | None:
     if not written or not edited or float(edited) - float(written) > REVISABLE_S:
         return None
     text = message.get("text") or ""
-    is_for_us = event.get("channel_type") == "im" or f"<@{bot_user_id}" in text
+    is_for_us = event.get("channel_type") == "im" or _calls_us(text, bot_user_id)
     if text == before.get("text") or not is_for_us:
         return None
     asked = {**message, "type": "app_mention"}  # wherever it stands, it is for us
@@ -87,6 +141,8 @@ def build_arrival(event: Event, *, team_id: str, bot_user_id: str) -> Arrival:
         message_ts=event["ts"],
         thread_ts=event.get("thread_ts") or event["ts"],
         user_id=event.get("user"),
+        is_unasked=_is_overheard(event, bot_user_id),
+        user_team_id=event.get("user_team") or event.get("team"),
     )
 
 
@@ -107,18 +163,29 @@ def read(past: Sequence[PastAnswer], question: str) -> tuple[Turn, ...]:
     """The conversation so far, oldest first, ending with the question.
 
     What was said comes from our traces: Slack's history of a thread may be cut or refused, and
-    holds what others wrote as if it were asked.
+    holds what others wrote as if it were asked. "New topic:" before a question says nothing of it.
     """
     said = [
         turn
         for each in past
         if each.question
         for turn in (
-            Turn(speaker="user", text=each.question),
+            Turn(speaker="user", text=fillers.cut_topic(each.question) or each.question),
             Turn(speaker="bot", text=each.answer),
         )
+        if turn.text
     ]
-    return (*said, Turn(speaker="user", text=question))
+    return (*said, Turn(speaker="user", text=fillers.cut_topic(question) or question))
+
+
+def _is_overheard(event: Event, bot_user_id: str) -> bool:
+    """Whether this was written in a channel without calling us."""
+    is_in_channel = event.get("type") == "message" and event.get("channel_type") in CHANNEL_TYPES
+    return is_in_channel and not _calls_us(event.get("text") or "", bot_user_id)
+
+
+def _calls_us(text: str, bot_user_id: str) -> bool:
+    return re.search(rf"<@{re.escape(bot_user_id)}[|>]", text) is not None
 
 
 def _shown(markup: str) -> str:

@@ -42,7 +42,7 @@ def build_web(
 ) -> Starlette:
     """/healthz and /metrics and, with bolt, /slack/events.
 
-    is_hearing says whether Slack can reach us where that is not by this server.
+    is_hearing says whether Slack takes our token and, where that is not by this server, reaches us.
     """
 
     def healthz(request: Request) -> Response:

@@ -32,6 +32,7 @@ _LEAVES: dict[str, BlockKind] = {
 _CLOSING = re.compile(r"(?<=\S)[*_\"'”’)\]]+\s+")
 
 _blocks = MarkdownIt("commonmark").enable("table").disable("inline")
+_blocks_without_html = MarkdownIt("commonmark").enable("table").disable(["inline", "html_block"])
 _inline = MarkdownIt("commonmark")
 
 
@@ -81,13 +82,16 @@ def parse(text: str, *, under: Sequence[str] = ()) -> tuple[Statement, ...]:
     )
 
 
-def parse_blocks(text: str) -> Iterator[Block]:
-    """The text's leaf blocks in order, under the same rules as statements; in linear time."""
+def parse_blocks(text: str, *, html: bool = True) -> Iterator[Block]:
+    """The text's leaf blocks in order, under the same rules as statements; in linear time.
+
+    Without html as who shows HTML as text has them: then it begins no block.
+    """
     lines = [0, *(match.end() for match in re.finditer("\n", text)), len(text)]
     headings: list[tuple[int, str]] = []
     end = group = depth = 0
     opens_item = False
-    tokens = _blocks.parse(text)
+    tokens = (_blocks if html else _blocks_without_html).parse(text)
     for index, token in enumerate(tokens):
         if token.level == 0 and token.nesting >= 0 and token.map is not None:
             # A link's definition makes no token, but belongs to the text; not to the next block.

@@ -24,7 +24,7 @@ OWN_PREFIXES = (
     *("ADMINS", "ANSWER_", "ANTHROPIC_", "DATABASE_", "EMBEDDING_", "FOOTNOTE_", "FRESHNESS_"),
     *("LOG_", "RERANK_", "REWRITE_", "SLACK_", "TENANT_"),
 )
-OWN_NAMES = ("EXPERTS", "HOST", "PORT")
+OWN_NAMES = ("CHANNELS", "EXPERTS", "HOST", "PORT", "PRICES")
 for name in list(os.environ):
     if name in OWN_NAMES or name.startswith(OWN_PREFIXES) or name.lower().endswith("_proxy"):
         del os.environ[name]

@@ -220,6 +220,28 @@ def test_slack_takes_a_status_for_a_message_that_is_there(slack: SlackStandIn) -
         client.assistant_threads_setStatus(channel_id="C1", thread_ts="", status="is reading…")
 
 
+@pytest.mark.parametrize(
+    ("more", "error"),
+    [
+        ({"thread_ts": ""}, "invalid_thread_ts"),
+        ({"thread_ts": "1700000000.000100"}, "message_not_found"),
+        ({"prompts": []}, "invalid_arguments"),
+        ({"prompts": [{"title": "Leave"}]}, "invalid_arguments"),
+        ({"prompts": [{"title": "Leave", "message": "how long?"}] * 5}, "invalid_arguments"),
+    ],
+)
+def test_slack_takes_up_to_four_whole_prompts(
+    slack: SlackStandIn, more: dict[str, Any], error: str
+) -> None:
+    client, prompt = web_client(slack), {"title": "Leave", "message": "how much leave?"}
+    thread_ts = slack.open_pane(channel_id="D1")["assistant_thread"]["thread_ts"]
+    suggest = client.assistant_threads_setSuggestedPrompts
+    suggest(channel_id="D1", prompts=[prompt] * 4)
+    suggest(channel_id="D1", prompts=[prompt], thread_ts=thread_ts)
+    with pytest.raises(SlackApiError, match=error):
+        suggest(**{"channel_id": "D1", "prompts": [prompt], **more})
+
+
 def test_slack_holds_back_an_answer(slack: SlackStandIn) -> None:
     until, answered = threading.Event(), threading.Event()
 

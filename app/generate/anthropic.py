@@ -22,6 +22,7 @@ from anthropic.types import (
 
 from app import citations, claude, cleaning
 from app.config import Settings
+from app.generate.generator import Write, write_nowhere
 from app.records import Answer, Turn
 from retrieval.errors import ConfigError, GenerationError
 from retrieval.records import Candidate, Query, StoredSection
@@ -79,35 +80,48 @@ class Claude:
     def __exit__(self, *exc: object) -> None:
         self._client.close()
 
-    def generate(self, turns: Sequence[Turn], query: Query, kept: Sequence[Candidate]) -> Answer:
+    def generate(
+        self,
+        turns: Sequence[Turn],
+        query: Query,
+        kept: Sequence[Candidate],
+        write: Write = write_nowhere,
+    ) -> Answer:
         """What Claude answers to the last turn, with its citations checked and numbered.
 
         Abstains as UNSUPPORTED, with an empty text, when Claude says that the sections hold
-        no answer or cites nothing that stands in them. tokens are told in both cases.
+        no answer or cites nothing that stands in them. tokens are told in both cases. write is
+        given the answer so far at the end of each block of text, when its citations are known.
 
         Raises ConfigError when the key or the model is not taken, GenerationError when Claude is
-        out of reach, takes more than the timeout, refuses, or breaks off.
+        out of reach, takes more than the timeout, refuses, or breaks off, and what write does.
         """
         sections = [candidate.section for candidate in kept]
-        message = self._ask(build_messages(turns, query, sections))
+
+        def written(message: Message) -> None:
+            answer = _check(message.content, sections)
+            if not answer.abstained_because:
+                write(answer)
+
+        message = self._ask(build_messages(turns, query, sections), written)
         tokens = claude.count_tokens(message)
-        if claude.read_text(message).strip().startswith(NO_ANSWER):
-            return Answer(text="", abstained_because="UNSUPPORTED", tokens=tokens)
-        answer = citations.check(_without_no_answer(_pieces(message.content)), sections)
+        answer = _check(message.content, sections)
         if message.stop_reason != "end_turn" and not answer.abstained_because:
             answer = replace(answer, text=f"{answer.text}\n\n{CUT_SHORT}")
         return replace(answer, tokens=tokens)
 
-    def _ask(self, messages: Iterable[MessageParam]) -> Message:
+    def _ask(self, messages: Iterable[MessageParam], written: Callable[[Message], None]) -> Message:
         deadline = self._now() + self._timeout_s
         try:
             with self._client.messages.stream(
                 model=self._model, max_tokens=MAX_TOKENS, system=SYSTEM, messages=messages
             ) as stream:
-                for _ in stream:
+                for event in stream:
                     # Pings keep the connection's own timeout from ever being reached.
                     if self._now() > deadline:
                         raise GenerationError(f"Claude took more than {self._timeout_s:g} s.")
+                    if event.type == "content_block_stop":
+                        written(stream.current_message_snapshot)
                 message = stream.get_final_message()
         except (anthropic.AuthenticationError, anthropic.PermissionDeniedError) as error:
             raise ConfigError("Claude does not take the key. Check ANTHROPIC_API_KEY.") from error
@@ -169,6 +183,14 @@ def _search_result(section: StoredSection) -> SearchResultBlockParam:
         "content": [{"type": "text", "text": section.text[a:b]} for a, b in pairwise(cuts)],
         "citations": {"enabled": True},
     }
+
+
+def _check(content: Sequence[ContentBlock], sections: Sequence[StoredSection]) -> Answer:
+    """The answer that Claude's blocks make, checked."""
+    pieces = _pieces(content)
+    if "".join(piece.text for piece in pieces).strip().startswith(NO_ANSWER):
+        return Answer(text="", abstained_because="UNSUPPORTED")
+    return citations.check(_without_no_answer(pieces), sections)
 
 
 def _pieces(content: Sequence[ContentBlock]) -> list[citations.Piece]:

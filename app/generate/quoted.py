@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 from app import citations, cleaning
 from app.generate.evidence import Evidence
+from app.generate.generator import Write, write_nowhere
 from app.generate.pages import Page, count, read
 from app.generate.quotations import points_back, show, surround
 from app.records import Answer, Turn
@@ -48,13 +49,19 @@ class Quoter:
     def __init__(self, embedder: Embedder) -> None:
         self._embedder = embedder
 
-    def generate(self, turns: Sequence[Turn], query: Query, kept: Sequence[Candidate]) -> Answer:
+    def generate(
+        self,
+        turns: Sequence[Turn],
+        query: Query,
+        kept: Sequence[Candidate],
+        write: Write = write_nowhere,
+    ) -> Answer:
         """The statements of the kept sections that answer best, those of a section in its order.
 
         Sections come by their best quotation. Quotations are whole and as written, but that [n]
         in prose becomes (n), since it would be taken for a marker, and that comments are left out;
         what is too long is cut and says so. At most MAX_WORDS in all. Nothing kept, or nothing but
-        headings: UNSUPPORTED.
+        headings: UNSUPPORTED. write is given nothing: this takes no time.
         """
         pages = [read(candidate) for candidate in kept]
         evidence = Evidence(self._embedder, turns, query, pages)
@@ -164,8 +171,11 @@ def _write(pages: Sequence[Page], chosen: Sequence[_Quote], text: str) -> Answer
     markers = {rank: at for at, rank in enumerate(dict.fromkeys(each.rank for each in chosen), 1)}
     places = []
     ranks = []
-    for rank, quotation in _show(pages, chosen):
+    shown = list(_show(pages, chosen))
+    for (rank, quotation), (next_rank, _) in zip(shown, [*shown[1:], (None, "")], strict=True):
         text += "\n\n" + quotation
+        if rank == next_rank and quotation.endswith("```"):
+            continue  # Below code a marker has a line to itself; the next one stands for both.
         places.append(len(text))
         ranks.append(rank)
     text, places = cleaning.apply(text, _comments(text), places)

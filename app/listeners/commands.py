@@ -1,18 +1,18 @@
 """Slash commands."""
 
-from collections.abc import Collection
 from typing import Any
 
 from slack_bolt import App, Respond
 
-from app import posting, ragstats, stats
+from app import channels, posting, ragstats, stats
+from app.config import Settings
 from app.listeners.actions import acknowledge
 from app.stats import Scope, Viewer
 from retrieval.db import Database
 
 
-def register(app: App, database: Database, *, admins: Collection[str], freshness_days: int) -> None:
-    """Listen to /ragstats; admins are user ids."""
+def register(app: App, database: Database, settings: Settings) -> None:
+    """Listen to /ragstats."""
 
     def show(command: dict[str, Any], respond: Respond) -> None:
         request = ragstats.parse(command.get("text") or "")
@@ -23,10 +23,14 @@ def register(app: App, database: Database, *, admins: Collection[str], freshness
         loaded = stats.load_stats(
             database,
             Scope(days=request.days, channel_id=channel_id if request.is_here else None),
-            viewer=Viewer(user_id=user_id, is_admin=user_id in admins),
-            freshness_days=freshness_days,
+            viewer=Viewer(user_id=user_id, is_admin=user_id in settings.admins),
+            settings=settings,
         )
-        build = ragstats.build_gaps if request.is_gaps else ragstats.build_message
-        posting.answer_command(respond, build(loaded))
+        if request.is_gaps:
+            message = ragstats.build_gaps(loaded)
+        else:
+            here = channels.describe(settings.channels, channel_id)
+            message = ragstats.build_message(loaded, here)
+        posting.answer_command(respond, message)
 
     app.command("/ragstats", middleware=[acknowledge])(show)

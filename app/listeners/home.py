@@ -1,44 +1,40 @@
-"""App Home."""
+"""App Home: what its tabs show to who opens them."""
 
-import logging
 from typing import Any
 
 from slack_bolt import App, BoltContext
 from slack_sdk import WebClient
-from slack_sdk.errors import SlackClientError
 
-from app import home, posting, stats, traces
+from app import home, posting, prompts, stats, traces
 from app.listeners import messages
+from app.workspace import Workspace
 from retrieval.db import Database
 
-log = logging.getLogger(__name__)
 
-
-def register(app: App, database: Database, *, freshness_days: int) -> None:
-    """Listen to who opens the home tab; the messages tab shows itself."""
+def register(app: App, database: Database, workspace: Workspace, *, freshness_days: int) -> None:
+    """Listen to who opens the home tab, or the messages tab, which in older apps is a pane."""
 
     def opened(event: dict[str, Any], context: BoltContext, client: WebClient) -> None:
-        if event.get("tab") != "home":
-            return
-        asked = traces.find_own(database, messages.find_team_id(context), event["user"])
+        if event.get("tab") == "messages":
+            posting.suggest(client, event["channel"], prompts.load(database))
+        elif event.get("tab") == "home":
+            show(event["user"], context, client)
+
+    def show(user_id: str, context: BoltContext, client: WebClient) -> None:
+        asked = traces.find_own(database, messages.find_team_id(context), user_id)
         blocks = home.build_blocks(
             stats.load_sources(database, freshness_days),
             asked,
             freshness_days=freshness_days,
-            workspace_url=find_workspace_url(client) if asked else None,
+            workspace_url=workspace.find_url() if asked else None,
         )
-        posting.publish_home(client, event["user"], blocks)
+        posting.publish_home(client, user_id, blocks)
+
+    def pane_opened(event: dict[str, Any], client: WebClient) -> None:
+        thread = event["assistant_thread"]
+        posting.suggest(
+            client, thread["channel_id"], prompts.load(database), thread_ts=thread["thread_ts"]
+        )
 
     app.event("app_home_opened")(opened)
-
-
-def find_workspace_url(client: WebClient) -> str | None:
-    """What links to messages begin with; None when Slack does not say.
-
-    Bolt asks the same at its start, but keeps no URL of a single workspace (1.30).
-    """
-    try:
-        return client.auth_test().get("url")
-    except (SlackClientError, *posting.CONNECTION_FAULTS) as error:
-        log.info("auth.test did not work: %s", type(error).__name__)
-        return None
+    app.event("assistant_thread_started")(pane_opened)

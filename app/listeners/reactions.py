@@ -3,20 +3,26 @@
 from typing import Any
 from uuid import UUID
 
-from slack_bolt import App
+from slack_bolt import App, BoltContext
 from slack_sdk import WebClient
 
 from app import blocks, feedback, posting, traces
 from app.feedback import Ballot
+from app.listeners import strangers
 from retrieval.db import Database
 
 
 def register(app: App, database: Database) -> None:
     """Listen to reactions; those on other messages or of other kinds are let pass."""
 
-    def added(event: dict[str, Any], client: WebClient) -> None:
+    def added(
+        event: dict[str, Any], body: dict[str, Any], context: BoltContext, client: WebClient
+    ) -> None:
         if found := find(event):
-            count(*found, client, database)
+            ballot, trace_id = found
+            count(ballot, trace_id, database)
+            if not strangers.is_stranger(body, context):
+                thank(ballot, trace_id, client, database)
 
     def removed(event: dict[str, Any]) -> None:
         if found := find(event):
@@ -34,12 +40,18 @@ def register(app: App, database: Database) -> None:
     app.event("reaction_removed")(removed)
 
 
-def count(ballot: Ballot, trace_id: UUID, client: WebClient, database: Database) -> None:
-    """Count a vote on the answer of a trace, and thank for it."""
+def count(ballot: Ballot, trace_id: UUID, database: Database) -> None:
+    """Count a vote on the answer of a trace."""
     feedback.vote(database, trace_id, ballot.user_id, ballot.vote, ballot.voted_at)
-    reader = posting.Reader(
-        user_id=ballot.user_id,
-        channel_id=ballot.channel_id,
-        thread_ts=feedback.load_thread_ts(database, trace_id),
-    )
+
+
+def thank(ballot: Ballot, trace_id: UUID, client: WebClient, database: Database) -> None:
+    """Thank for a vote, after a 👎 with the way to the form."""
+    reader = find_reader(ballot.user_id, trace_id, database)
     posting.show_privately(client, reader, blocks.build_thanks(ballot.vote, ballot.answer_ts))
+
+
+def find_reader(user_id: str, trace_id: UUID, database: Database) -> posting.Reader:
+    """A person in the thread of an answer."""
+    channel_id, thread_ts = feedback.load_place(database, trace_id)
+    return posting.Reader(user_id=user_id, channel_id=channel_id, thread_ts=thread_ts)

@@ -1,5 +1,6 @@
 """The message shortcut: what somebody wrote becomes a question of who uses it."""
 
+from dataclasses import replace
 from typing import Any
 
 from slack_bolt import App, BoltContext, Respond
@@ -19,10 +20,16 @@ def register(app: App, jobs: Jobs) -> None:
     ) -> None:
         message, channel_id, user_id = body["message"], body["channel"]["id"], body["user"]["id"]
         arrival = turns.build_arrival(
-            {**message, "channel": channel_id, "user": user_id},
+            {
+                **message,
+                "channel": channel_id,
+                "user": user_id,
+                "user_team": body["user"].get("team_id"),
+            },
             team_id=messages.find_team_id(context),
             bot_user_id=str(context.bot_user_id),
         )
+        arrival = replace(arrival, is_unasked=False)  # whoever wrote it, somebody asks now
         is_ours = message.get("bot_id") == context.bot_id
         if is_ours or not arrival.question:
             posting.reply_privately(respond, blocks.NOTHING_TO_ASK)

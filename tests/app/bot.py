@@ -1,6 +1,6 @@
 """The bot as it serves, with a given answerer, and what a test wants to know of it."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from threading import Event
@@ -11,7 +11,8 @@ from slack_bolt import App
 from sqlalchemy import text
 
 from app import posting, traces
-from app.answering import Searching, Tell
+from app.answering import Searching, Tell, Writing
+from app.channels import ChannelMode
 from app.config import Settings
 from app.jobs import Jobs
 from app.records import Answer, Turn
@@ -31,6 +32,7 @@ class GivenAnswers:
         self.asked: Recording[tuple[Turn, ...]] = Recording()
         self.answers: dict[str, Answer | Exception] = {}
         self.held: dict[str, Event] = {}
+        self.written: dict[str, list[Answer]] = {}  # what is seen of an answer before it is whole
         self._database = database
 
     def answer(
@@ -45,6 +47,8 @@ class GivenAnswers:
         question = turns[-1].text
         if question in self.held:
             assert self.held[question].wait(30)
+        for draft in self.written.get(question, []):
+            tell(Writing(answer=draft))
         answer = self.answers.get(question, Answer(text=f"You ask: {question}"))
         if isinstance(answer, Exception):
             raise answer
@@ -73,12 +77,18 @@ class Bot:
     """One process of the bot."""
 
     def __init__(
-        self, slack: SlackStandIn, database: Database, experts: dict[str, str] | None = None
+        self,
+        slack: SlackStandIn,
+        database: Database,
+        experts: dict[str, str] | None = None,
+        channels: Mapping[str, ChannelMode] | None = None,
     ) -> None:
         self.slack = slack
         self.database = database
         self.answerer = GivenAnswers(database)
-        settings = Settings(admins=frozenset({ADMIN}), experts=experts or {})
+        settings = Settings(
+            admins=frozenset({ADMIN}), experts=experts or {}, channels=dict(channels or {})
+        )
         self.executor = Watched(4)
         client = posting.build_client(slack.bot_token, slack.api_url)
         self.jobs = Jobs(
@@ -88,6 +98,7 @@ class Bot:
             executor=self.executor,
             workers=4,
             experts=settings.experts,
+            stream_interval_s=0,
         )
         self.app: App = build_app(client, database=database, jobs=self.jobs, settings=settings)
 
@@ -114,9 +125,12 @@ class Bot:
 
 @contextmanager
 def connected(
-    slack: SlackStandIn, database: Database, experts: dict[str, str] | None = None
+    slack: SlackStandIn,
+    database: Database,
+    experts: dict[str, str] | None = None,
+    channels: Mapping[str, ChannelMode] | None = None,
 ) -> Iterator[Bot]:
-    bot = Bot(slack, database, experts)
+    bot = Bot(slack, database, experts, channels)
     with slack.connected(bot.app):
         yield bot
         bot.settle()

@@ -1,10 +1,12 @@
 """Questions asked before, pages and runs, straight into the tables."""
 
 import json
+from collections.abc import Mapping
 from uuid import UUID
 
 from sqlalchemy import text
 
+from app.feedback import Complaint, save_complaint
 from retrieval.db import Database
 
 
@@ -19,6 +21,7 @@ def ask(
     channel_id: str = "C1",
     unknown: str | None = None,
     tokens: dict[str, int] | None = None,
+    settings: Mapping[str, object] | None = None,
 ) -> UUID:
     """A question in Slack, and what came of it."""
     statement = text("""
@@ -39,7 +42,7 @@ def ask(
         "days_ago": days_ago,
         "user_id": user_id,
         "channel_id": channel_id,
-        "settings": json.dumps({"unknown": [unknown]} if unknown else {}),
+        "settings": json.dumps({**(settings or {}), **({"unknown": [unknown]} if unknown else {})}),
         "tokens": json.dumps(tokens or {}),
     }
     with database.transaction() as connection:
@@ -47,16 +50,28 @@ def ask(
     return trace_id
 
 
-def add_page(database: Database, source: str, path: str, *, verified_days_ago: int | None) -> None:
-    """A page without text."""
+def add_page(
+    database: Database, source: str, path: str, *, verified_days_ago: int | None = None
+) -> int:
+    """A page without text; its document_id."""
     statement = text("""
         INSERT INTO documents (tenant_id, source, path, title, url, text, content_hash, verified_at)
         VALUES (:tenant_id, :source, :path, :path, '', '', '',
                 current_date - CAST(:days_ago AS integer))
+        RETURNING document_id
     """)
     values = {"source": source, "path": path, "days_ago": verified_days_ago}
     with database.transaction() as connection:
-        connection.execute(statement, {"tenant_id": database.tenant_id, **values})
+        document_id: int = connection.execute(
+            statement, {"tenant_id": database.tenant_id, **values}
+        ).scalar_one()
+    return document_id
+
+
+def complain(database: Database, trace_id: UUID, user_id: str, document_id: int) -> None:
+    """Name the right page for an answer that this person has flagged."""
+    complaint = Complaint(document_id=document_id)
+    assert save_complaint(database, trace_id, user_id, complaint) == trace_id
 
 
 def add_run(database: Database, name: str, recall_at_5: float | None) -> None:

@@ -47,10 +47,10 @@ def vote_against(bot: Bot, message: Json, user_id: str = "U1") -> str:
     return press(bot, message, "negative_button", user_id)
 
 
-def react(bot: Bot, message: Json, kind: str) -> str:
+def react(bot: Bot, message: Json, kind: str, event_ts: str = "1800000000.000001") -> str:
     item = {"type": "message", "channel": "C1", "ts": message["ts"]}
     event = {"type": kind, "user": "U1", "reaction": "-1::skin-tone-4", "item": item}
-    return bot.slack.send_event({**event, "event_ts": "1800000000.000001"})
+    return bot.slack.send_event({**event, "event_ts": event_ts})
 
 
 def say_more(bot: Bot, shown: Any) -> str:
@@ -94,7 +94,8 @@ def send(bot: Bot, view: Json, user_id: str = "U1", **said: Any) -> Any:
 
 
 def votes(bot: Bot) -> dict[str, int]:
-    return {row.user_id: row.vote for row in find_rows(bot.database, "feedback")}
+    rows = find_rows(bot.database, "feedback")
+    return {row.user_id: row.vote for row in rows if row.vote}
 
 
 def add_document(database: Database, title: str, path: str, audience: str = "everyone") -> int:
@@ -162,6 +163,18 @@ def test_a_vote_by_button_is_taken_back_by_reaction(bot: Bot, answer: Json) -> N
     vote_against(bot, answer)
     bot.slack.wait_for_call("chat.postEphemeral")
     bot.settle(react(bot, answer, "reaction_removed"))
+    assert votes(bot) == {}
+
+
+def test_a_reaction_that_slack_repeats_after_it_was_taken_back_is_no_vote(
+    bot: Bot, answer: Json
+) -> None:
+    react(bot, answer, "reaction_added", "1800000000.000001")
+    bot.slack.wait_for_call("chat.postEphemeral")
+    react(bot, answer, "reaction_removed", "1800000001.000001")
+    react(bot, answer, "reaction_added", "1800000000.000001")
+    bot.slack.wait_for_call("chat.postEphemeral", count=2)
+    bot.settle()
     assert votes(bot) == {}
 
 
@@ -234,9 +247,11 @@ def test_a_person_who_opens_the_form_again_changes_their_own(bot: Bot, answer: J
     assert (row.reason, row.right_path, row.note) == ("missing", None, None)
 
 
-def find_options(bot: Bot, view: Json, typed: str) -> dict[str, str]:
+def find_options(bot: Bot, view: Json, typed: str, user_id: str = "U1") -> dict[str, str]:
     """The texts of the options for what is typed, by their values, in order."""
-    envelope_id = bot.slack.send_block_suggestion(view, user_id="U1", action_id="page", value=typed)
+    envelope_id = bot.slack.send_block_suggestion(
+        view, user_id=user_id, action_id="page", value=typed
+    )
     payload = bot.slack.wait_for_ack(envelope_id).payload
     assert payload is not None and slack_limits.option_problems(payload["options"]) == []
     return {option["value"]: option["text"]["text"] for option in payload["options"]}
@@ -301,7 +316,8 @@ def test_a_form_with_a_forged_trace_id_is_told_to_have_failed(
 def test_a_thumbs_up_after_a_complaint_ends_it(bot: Bot, answer: Json) -> None:
     send(bot, open_form(bot, answer), reason="wrong", note="2 h")
     vote_for(bot, answer)
-    bot.slack.wait_for_call("chat.postEphemeral", count=2)
+    texts = [call.params["text"] for call in bot.slack.wait_for_call("chat.postEphemeral", count=3)]
+    assert texts == [blocks.THANKS[-1], blocks.KEPT, blocks.THANKS[1]]
     (row,) = find_rows(bot.database, "feedback")
     assert (row.vote, row.reason, row.note) == (1, None, None)
 
@@ -327,6 +343,22 @@ def test_a_form_that_was_asked_for_and_does_not_open_is_told(bot: Bot, answer: J
     (told,) = bot.slack.wait_for_call("response_url")
     assert told.params["text"].startswith(posting.NOT_DONE.split("{")[0])
     assert (told.params["response_type"], told.params["replace_original"]) == ("ephemeral", False)
+
+
+@pytest.mark.parametrize("status", [404, 500])
+def test_a_reply_that_slack_refuses_is_logged_by_its_status(
+    bot: Bot, answer: Json, status: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    body = {"ok": False, "error": "expired_url my secret"}
+    bot.slack.fail_next("response_url", status=status, body=body, times=2)
+    react(bot, answer, "reaction_added")
+    (shown,) = bot.slack.wait_for_call("chat.postEphemeral")
+    bot.slack.fail_next("views.open", body={"ok": False, "error": "expired_trigger_id"})
+    say_more(bot, shown)
+    bot.slack.wait_for_call("response_url")
+    bot.settle(bot.slack.send_slash_command("/ragstats", "help", "U1", "C1"))
+    told = [each.getMessage() for each in caplog.records if each.name == "app.posting"]
+    assert told == [f"A reply was refused: {status}"] * 2
 
 
 def test_sixty_clicks_at_once_are_sixty_votes(bot: Bot, answer: Json) -> None:

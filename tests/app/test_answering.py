@@ -1,13 +1,15 @@
 """The path from turns to a saved answer."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import cast
 from uuid import UUID
 
 import pytest
 
 from app import traces
-from app.answering import Answerer, Reading, Searching, Stage
+from app.answering import Answerer, Reading, Searching, Stage, Writing
+from app.generate.generator import Write
 from app.records import Answer, Arrival, Turn
 from retrieval.db import Database
 from retrieval.records import Candidate, Query, Retrieval, StoredSection
@@ -44,8 +46,12 @@ class FindsOne:
 class Says:
     settings: Mapping[str, object] = {"generator": "says", "prompt_version": "7"}
 
-    def generate(self, turns: Sequence[Turn], query: Query, kept: Sequence[Candidate]) -> Answer:
-        return Answer(text=kept[0].section.text)
+    def generate(
+        self, turns: Sequence[Turn], query: Query, kept: Sequence[Candidate], write: Write
+    ) -> Answer:
+        answer = Answer(text=kept[0].section.text)
+        write(replace(answer, text=answer.text[:8]))
+        return answer
 
 
 @pytest.fixture
@@ -87,7 +93,8 @@ def test_each_stage_is_told_as_it_begins(answerer: Answerer, database: Database)
     told: list[Stage] = []
     add_page(database, "wiki", "failover.md", verified_days_ago=None)
     answerer.answer(TURNS, claim(database), lambda: None, told.append)
-    assert told == [Searching(page_count=1), Reading(section_count=1)]
+    assert told[:2] == [Searching(page_count=1), Reading(section_count=1)]
+    assert told[2:] == [Writing(answer=Answer(text="Failover"))]
 
 
 def test_what_is_found_does_not_undo_that_the_question_was_deleted(

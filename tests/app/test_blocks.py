@@ -94,6 +94,11 @@ def test_p31_a_source_with_odd_characters_is_one_link() -> None:
         ),
         (citation(verified_at=None, updated_at=None, owner=None, url="leave.md"),
          "[1] Leave › Carry-over"),
+        (
+            citation(caveat="last verified 2023-02-01, 3 years ago, older than [2]"),
+            "[1] <https://wiki.example/leave|Leave › Carry-over>"
+            " · ⚠️ last verified 2023-02-01, 3 years ago, older than [2] · People Team",
+        ),
     ],
 )  # fmt: skip
 def test_a_source_says_where_it_leads_and_how_fresh_it_is(source: Citation, line: str) -> None:
@@ -107,6 +112,18 @@ def test_sources_stand_below_the_answer_and_in_the_fallback() -> None:
     (element,) = message.blocks[1]["elements"]
     assert [line[:3] for line in element["text"].splitlines()] == ["[1]", "[2]"]
     assert message.text == f"Five [1].\n\n{element['text']}"
+
+
+def test_an_answer_is_shown_whole_and_many_sources_are_folded() -> None:
+    answer = Answer(text="Five [1].", citations=tuple(citation(marker=n) for n in range(1, 5)))
+    (message,) = blocks.build_messages(answer)
+    said, sources, _ = message.blocks
+    assert said["expand"] and sources["type"] == "section" and not sources.get("expand")
+    assert [line[:3] for line in sources["text"]["text"].splitlines()] == [
+        *("[1]", "[2]", "[3]", "[4]")
+    ]
+    few = blocks.build_messages(replace(answer, citations=answer.citations[:3]))[0]
+    assert few.blocks[1]["type"] == "context"
 
 
 def test_an_answer_without_sources_has_no_source_list() -> None:

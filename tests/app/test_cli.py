@@ -195,6 +195,10 @@ def test_ask_json_is_as_designed(indexed_url: str) -> None:
     assert len(asked["trace_id"]) == 36
 
 
+def test_ask_marks_a_source_that_was_verified_too_long_ago(indexed_url: str) -> None:
+    assert "⚠️ last verified 2026-" in succeed(indexed_url, "ask", ERR_2041, FRESHNESS_DAYS="1")
+
+
 def test_ask_answers_several_questions(indexed_url: str) -> None:
     text = succeed(indexed_url, "ask", ERR_2041, "who wrote the opera Aida?")
     assert text.startswith(f"> {ERR_2041}\n\n")
@@ -329,13 +333,17 @@ def test_calibrate_fits_a_floor_to_the_cases_given(indexed_url: str, tmp_path: P
 
 
 def test_stats_json_has_the_sums(database_url: str) -> None:
-    counts = ["asked", "answered", "abstained", "failed", "flagged", "helpful"]
+    counts = ["asked", "answered", "abstained", "failed", "stopped", "flagged", "helpful"]
     tokens = ["input_tokens", "output_tokens"]
-    nothing = {**dict.fromkeys([*counts, *tokens], 0), "median_ms": None, "p95_ms": None}
+    nothing = {
+        **dict.fromkeys([*counts, *tokens], 0),
+        **dict.fromkeys(["cost", "median_ms", "p95_ms"]),
+    }
     assert load(database_url, "stats", "--json", "--days", "7", FRESHNESS_DAYS="90") == {
         "days": 7,
         **nothing,
         "before": nothing,
+        "stage_at_fault": {"not_known": 0},
         "freshness_days": 90,
         "sources": [],
         "runs": [],
@@ -350,7 +358,7 @@ def test_stats_words_what_was_asked(database_url: str) -> None:
     opened.close()
     text = succeed(database_url, "stats", TENANT_ID="acme")
     assert text.startswith("In the last 30 days\nAsked: 1\n")
-    assert "\n1 × <!here> how[2Jlong? · not answered\n" in text
+    assert "\n<!here> how[2Jlong? · not answered\n" in text
 
 
 @pytest.mark.model

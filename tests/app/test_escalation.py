@@ -1,6 +1,7 @@
 """Questions that are passed on to people, from the button to its end."""
 
 from collections.abc import Iterator
+from threading import Event
 from typing import Any
 
 import pytest
@@ -8,6 +9,7 @@ from sqlalchemy import text
 
 from app import blocks, escalation, traces
 from app.escalation import Expert
+from app.listeners.escalation import PERHAPS_ASKED
 from app.records import Answer, Arrival
 from retrieval.db import Database
 from tests.app.bot import Bot, Json, connected, find_rows
@@ -98,7 +100,7 @@ def test_a_question_is_passed_on_with_its_asker_and_place(bot: Bot) -> None:
     )
     assert post["text"] == (
         f"<@U1> asked this in <#C1> (<{link}|see the thread>), and I found no answer. "
-        f"Can you help?\n> {QUESTION}"
+        f"Can you help? Please answer there, in the thread.\n> {QUESTION}"
     )
     assert post["blocks"][0]["text"] == {"type": "mrkdwn", "text": post["text"], "verbatim": True}
     assert find_texts(bot, message)[2:] == [told()]
@@ -153,7 +155,9 @@ def test_a_direct_message_is_passed_on_without_a_link(bot: Bot) -> None:
     bot.settle(press(bot, "D1", message, blocks.ASK_PERSON, "U1"))
     (post,) = bot.slack.messages("C9")
     assert post["text"].startswith("<@U1> asked this in a direct message, and I found no answer.")
-    assert bot.slack.messages("D1")[-1]["text"] == told()
+    assert "write to them directly" in post["text"]
+    told_there = blocks.ASKED_DIRECTLY.format(channel_id="C9")
+    assert bot.slack.messages("D1")[-1]["text"] == told_there
 
 
 @pytest.mark.parametrize("error", ["not_in_channel", "channel_not_found", "is_archived"])
@@ -173,13 +177,117 @@ def test_where_nobody_is_reached_the_clicker_is_told_and_may_try_again(
     assert len(bot.slack.messages("C9")) == 1
 
 
-def test_a_post_that_may_stand_there_is_not_made_again(bot: Bot) -> None:
+@pytest.mark.parametrize(
+    "fault",
+    [
+        {"drop_connection": True},
+        {"body": {"ok": False, "error": "internal_error"}},
+        {"status": 503},
+    ],
+    ids=["lost", "unsure", "unavailable"],
+)
+def test_a_post_that_may_stand_there_is_not_made_again_and_the_clicker_is_told(
+    bot: Bot, fault: dict[str, Any]
+) -> None:
     message = ask(bot)
-    bot.slack.fail_next("chat.postMessage", drop_connection=True, after_storing=True)
+    bot.slack.fail_next("chat.postMessage", after_storing=True, **fault)
     ask_person(bot, message)
-    bot.slack.wait_for_call("response_url")
+    (private,) = bot.slack.wait_for_call("chat.postEphemeral")
+    assert private.params["text"] == PERHAPS_ASKED.format(channel_id="C9")
     bot.settle(ask_person(bot, message))
     assert len(bot.slack.messages("C9")) == 1
+    assert bot.slack.calls("chat.postEphemeral")[1].params["text"] == blocks.ASKED_ALREADY
+    assert find_texts(bot, message)[2:] == []
+
+
+def test_what_was_claimed_when_slack_could_not_be_reached_may_be_passed_on_again(
+    bot: Bot,
+) -> None:
+    message = ask(bot)
+    bot.app.client.base_url = "http://127.0.0.1:1/api/"
+    bot.settle(ask_person(bot, message))
+    assert find_rows(bot.database, "escalations") == []
+
+
+def grow_old(bot: Bot, age_s: int) -> None:
+    """Have what was passed on been passed on so long ago."""
+    with bot.database.transaction() as connection:
+        connection.execute(
+            text("UPDATE escalations SET asked_at = now() - make_interval(secs => :age_s)"),
+            {"age_s": age_s},
+        )
+
+
+def test_a_claim_that_nobody_is_at_work_on_is_taken_over(bot: Bot) -> None:
+    message = ask(bot)
+    (trace,) = find_rows(bot.database, "traces")
+    # By a process that died before it posted.
+    assert escalation.claim(bot.database, trace.trace_id, Expert(channel_id="C8"), "U9")
+    grow_old(bot, escalation.CLAIM_S - 60)
+    ask_person(bot, message)
+    bot.slack.wait_for_call("chat.postEphemeral")
+    assert bot.slack.messages("C9") == []
+    grow_old(bot, escalation.CLAIM_S + 1)
+    bot.settle(*[ask_person(bot, message, f"U{number}") for number in (1, 2, 3)])
+    assert len(bot.slack.messages("C9")) == 1
+    (row,) = find_rows(bot.database, "escalations")
+    assert row.channel_id == "C9" and row.ts is not None
+
+
+def test_what_was_passed_on_long_ago_is_not_passed_on_again(bot: Bot) -> None:
+    message = ask(bot)
+    pass_on(bot, message)
+    grow_old(bot, 10 * escalation.CLAIM_S)
+    bot.settle(ask_person(bot, message, "U2"))
+    assert len(bot.slack.messages("C9")) == 1
+
+
+def delete_question(bot: Bot, message: Json) -> str:
+    """Its asker deletes the question that this message answers."""
+    root, *_ = bot.slack.messages("C1", message["thread_ts"])
+    return bot.slack.send_event(bot.slack.delete({**root, "channel": "C1"}))
+
+
+def test_what_was_passed_on_goes_with_its_question(bot: Bot) -> None:
+    message, other = ask(bot), ask(bot, "how far is the queue?")
+    pass_on(bot, message)
+    ask_person(bot, other)
+    bot.slack.wait_for_call("chat.postMessage", count=6)  # two answers, two posts, two lines
+    bot.settle(delete_question(bot, message))
+    (left,) = bot.slack.messages("C9")
+    assert "how far" in left["text"]
+    assert [row.question for row in find_rows(bot.database, "escalations")] == [
+        "how far is the queue?"
+    ]
+
+
+def test_a_question_deleted_while_it_is_passed_on_is_taken_back(bot: Bot) -> None:
+    message = ask(bot)
+    posted = Event()
+    bot.slack.delay("chat.postMessage", posted)
+    ask_person(bot, message)
+    bot.slack.wait_for_call("chat.postMessage", count=2)
+    delete_question(bot, message)
+    bot.slack.wait_for_call("chat.delete")
+    posted.set()
+    bot.settle()
+    assert bot.slack.messages("C9") == []
+    assert told() not in find_texts(bot, message)
+
+
+def test_the_workspace_is_asked_for_once_and_again_only_where_slack_did_not_say(bot: Bot) -> None:
+    at_start = len(bot.slack.calls("auth.test"))
+    bot.slack.fail_next("auth.test")
+    first, second = ask(bot), ask(bot, "how far is the queue?")
+    post = pass_on(bot, first)
+    assert "see the thread" not in post["text"]
+    ask_person(bot, second)
+    bot.slack.wait_for_call("chat.postMessage", count=6)
+    assert "see the thread" in bot.slack.messages("C9")[1]["text"]
+    resolve(bot, post, "U5")
+    bot.slack.wait_for_call("chat.update")
+    assert "see the thread" in bot.slack.messages("C9")[0]["text"]
+    assert len(bot.slack.calls("auth.test")) == at_start + 2
 
 
 def test_who_resolves_it_is_named_there_and_in_the_thread(bot: Bot) -> None:
@@ -228,6 +336,13 @@ def test_only_what_was_passed_on_is_shown_to_those_who_were_asked(bot: Bot) -> N
     bot.settle()
     (changed,) = bot.slack.messages("C9")
     assert QUESTION in changed["text"] and "not for" not in str(changed)
+
+
+def test_nothing_is_resolved_while_slack_cannot_be_reached(bot: Bot) -> None:
+    post = pass_on(bot, ask(bot))
+    bot.app.client.base_url = "http://127.0.0.1:1/api/"
+    bot.settle(resolve(bot, post, "U5"))
+    assert find_rows(bot.database, "escalations")[0].resolved_by is None
 
 
 def test_a_thread_that_could_not_be_told_is_told_by_the_next_click(bot: Bot) -> None:

@@ -6,9 +6,11 @@ from uuid import UUID
 
 import pytest
 
-from app import feedback, traces
+from app import feedback, stats, traces
+from app.config import Settings
 from app.feedback import Ballot, Complaint, Vote
 from app.records import Arrival
+from app.stats import Scope, Viewer
 from retrieval.db import Database
 from tests.app.bot import find_rows
 
@@ -21,7 +23,9 @@ def trace_id(database: Database) -> UUID:
 
 
 def votes(database: Database) -> list[tuple[str, int]]:
-    return sorted((row.user_id, row.vote) for row in find_rows(database, "feedback"))
+    """Those that count."""
+    rows = find_rows(database, "feedback")
+    return sorted((row.user_id, row.vote) for row in rows if row.vote)
 
 
 @pytest.mark.parametrize(
@@ -61,6 +65,55 @@ def test_a_vote_given_after_one_was_taken_back_stays(database: Database, trace_i
     feedback.vote(database, trace_id, "U1", -1, now)
     feedback.take_back(database, trace_id, "U1", -1, now - timedelta(seconds=1))
     assert votes(database) == [("U1", -1)]
+
+
+def test_a_vote_that_slack_repeats_after_its_end_does_not_count(
+    database: Database, trace_id: UUID
+) -> None:
+    voted_at = datetime.now(UTC)
+    taken_at = voted_at + timedelta(seconds=1)
+    feedback.vote(database, trace_id, "U1", -1, voted_at)
+    for user_id in ("U1", "U2"):  # of U2, the end comes first
+        feedback.take_back(database, trace_id, user_id, -1, taken_at)
+        feedback.vote(database, trace_id, user_id, -1, voted_at)
+    assert votes(database) == []
+    feedback.vote(database, trace_id, "U1", -1, taken_at + timedelta(seconds=1))
+    assert votes(database) == [("U1", -1)]
+
+
+def test_a_vote_taken_back_before_it_is_told_of_leaves_the_one_before(
+    database: Database, trace_id: UUID
+) -> None:
+    first = datetime.now(UTC)
+    feedback.vote(database, trace_id, "U1", 1, first)
+    feedback.take_back(database, trace_id, "U1", -1, first + timedelta(seconds=2))
+    feedback.vote(database, trace_id, "U1", -1, first + timedelta(seconds=1))
+    assert votes(database) == [("U1", 1)]
+
+
+def test_what_was_said_goes_with_the_vote(database: Database, trace_id: UUID) -> None:
+    feedback.vote(database, trace_id, "U1", -1)
+    feedback.save_complaint(database, trace_id, "U1", Complaint(reason="wrong", note="2 h"))
+    feedback.take_back(database, trace_id, "U1", 1)
+    assert feedback.load_complaint(database, trace_id, "U1").note == "2 h"
+    feedback.take_back(database, trace_id, "U1", -1)
+    assert feedback.load_complaint(database, trace_id, "U1") == Complaint()
+    assert feedback.save_complaint(database, trace_id, "U1", Complaint(note="3 h")) is None
+
+
+def test_what_was_taken_back_is_neither_flagged_nor_among_the_votes_on_an_old_answer(
+    database: Database, trace_id: UUID
+) -> None:
+    feedback.vote(database, trace_id, "U1", -1)
+    feedback.take_back(database, trace_id, "U1", -1)
+    feedback.vote(database, trace_id, "U2", 1)
+    counts = stats.load_stats(
+        database, Scope(), viewer=Viewer(is_admin=True), settings=Settings()
+    ).counts
+    assert (counts.flagged, counts.helpful) == (0, 1)
+    traces.reopen(database, trace_id, "how far?")
+    (trace,) = find_rows(database, "traces")
+    assert [vote["user_id"] for vote in trace.settings["before"]["votes"]] == ["U2"]
 
 
 def test_votes_stay_with_their_tenant(

@@ -73,11 +73,17 @@ def test_nothing_but_politeness_leaves_nothing(typed: str) -> None:
         "`" * 40_001,
         "'a" * 20_000,
         "@a " * 13_000,
+        "new topic" + "\n " * 20_000 + "x",
+        "and for" + " a-" * 13_000 + "!",
+        "?" * 40_000 + "x",
     ],
 )
 def test_the_longest_message_of_slack_takes_no_second(typed: str) -> None:
     start = perf_counter()
     fillers.strip(typed)
+    fillers.cut_topic(typed)
+    fillers.asks_on(typed)
+    fillers.count_words(typed)
     assert perf_counter() - start < 1
 
 
@@ -85,6 +91,11 @@ def test_the_longest_message_of_slack_takes_no_second(typed: str) -> None:
     ("typed", "kind"),
     [
         ("", "nothing"),
+        ("What can you do?", "nothing"),
+        ("who are you", "nothing"),
+        ("help", "nothing"),
+        ("new topic", "nothing"),
+        ("New topic.", "nothing"),
         ("???", "nothing"),
         ("@jane", "nothing"),
         ("can you help me?", "nothing"),
@@ -122,6 +133,9 @@ def test_small_talk_is_told_from_questions(typed: str, kind: str) -> None:
         "how do I say thanks",
         "great circle?",
         "help desk",
+        "what can you do about a lost key?",
+        "new topic branches?",
+        "new topic: how long?",
         "yes",
         "why?",
         "sundays?",

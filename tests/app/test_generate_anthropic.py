@@ -134,6 +134,50 @@ def test_markers_follow_the_answer_not_the_order_of_the_sections(stand_in: Claud
     assert answer.citations[1].heading_path == ("Page 1", "Part", "Failover", "Steps")
 
 
+def written(stand_in: ClaudeStandIn) -> list[str]:
+    """What can be shown before the answer is whole."""
+    turns = (Turn(speaker="user", text=QUESTION),)
+    answers: list[Answer] = []
+    with Claude(settings(stand_in)) as claude:
+        claude.generate(turns, Query(text=QUESTION, question=QUESTION), KEPT, answers.append)
+    return [answer.text for answer in answers]
+
+
+@pytest.mark.parametrize("citations_first", [True, False])
+def test_an_answer_can_be_seen_as_far_as_its_citations_are_checked(citations_first: bool) -> None:
+    with ClaudeStandIn(piece_characters=1, citations_first=citations_first) as stand_in:
+        stand_in.reply(
+            [
+                Text("It takes "),  # rests on nothing yet
+                Text("a minute", cites=[(0, 1, 2)]),
+                Text(", and "),
+                Text("nobody pays", cites=[Cite(0, 1, 2, "Nobody pays.")]),  # stands nowhere
+                Text("it pages", cites=[(0, 2, 3)]),
+                Text("."),
+            ]
+        )
+        assert written(stand_in) == [
+            "It takes a minute [1]",
+            "It takes a minute [1], and",
+            "It takes a minute [1], and",
+            "It takes a minute [1], and it pages [1]",
+            "It takes a minute [1], and it pages [1].",
+        ]
+
+
+def test_of_an_answer_that_there_is_none_nothing_can_be_seen(stand_in: ClaudeStandIn) -> None:
+    stand_in.reply([Text(NO_ANSWER[:5]), Text(NO_ANSWER[5:], cites=[(0, 1, 2)]), Text(".")])
+    assert written(stand_in) == []
+
+
+def test_what_is_raised_while_an_answer_is_shown_ends_it(stand_in: ClaudeStandIn) -> None:
+    def stop(_: Answer) -> None:
+        raise KeyError("stopped")
+
+    with Claude(settings(stand_in)) as claude, pytest.raises(KeyError):
+        claude.generate((), Query(text=QUESTION, question=QUESTION), KEPT, stop)
+
+
 def test_an_answer_that_cites_what_is_in_no_section_is_not_shown(stand_in: ClaudeStandIn) -> None:
     stand_in.reply([Text("It takes 5 s.", cites=[Cite(0, 0, 1, cited_text="It takes 5 s.")])])
     answer = ask(stand_in)

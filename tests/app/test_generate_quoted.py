@@ -104,7 +104,7 @@ def quotations(answer: Answer) -> list[str]:
             "how do I bring the old primary back after a failover of waybill",
             ["runbooks/rb-07-waybill-postgres-failover.md"],
             "Never start the old primary by hand. Reinitialise it as a standby:\n\n"
-            "```bash\npatronictl -c /etc/patroni/waybill.yml reinit waybill pg-waybill-a\n```\n[1]",
+            "```bash\npatronictl -c /etc/patroni/waybill.yml reinit waybill pg-waybill-a\n```\n",
         ),
         (
             "which steps verify the waybill failover, what does patronictl list show",

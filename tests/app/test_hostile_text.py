@@ -6,10 +6,13 @@ from collections.abc import Iterator
 from datetime import date
 from itertools import chain
 
-from app import abstaining, blocks, mrkdwn
+from markdown_it import MarkdownIt
+
+from app import abstaining, blocks, citations, markdown, mrkdwn
 from app.abstaining import Searched
+from app.citations import Piece
 from app.records import Answer, Citation
-from retrieval.records import Query
+from retrieval.records import Query, StoredSection
 
 SOURCE = "https://wiki.example/p?a=1&b=2"
 INPUTS = 20_000
@@ -30,6 +33,13 @@ ATOMS = [
 _TAG = re.compile(r"<([^<>]*)>")
 _MAIL = re.compile(r"mailto:([\w.+-]+@[\w.-]+)\|\1")
 _QUOTED = re.compile(r"^(?:> ?| |• |\d+\. )+", re.MULTILINE)  # how lines of lists and quotes begin
+_MARKDOWN = MarkdownIt("commonmark").enable("table")
+_SOURCES = {SOURCE, _MARKDOWN.normalizeLink(SOURCE)}
+_MENTION = re.compile(
+    r"<(?:@[UW][A-Z0-9]+[|>]|#C[A-Z0-9]+[|>]|!(?:channel|everyone|here|subteam)).*"
+)
+_CALL = re.compile(r"(?<![^\W_])@(?:here|channel|everyone)(?![^\W_]|\.\w)|<[@!#].*")
+_URL = re.compile(r"(?:\w+://|(?<![^\W_])www\.)[^\s)<>]+")
 _LOOSE = re.compile(r"[<>]|&(?!(?:amp|lt|gt);)")
 
 
@@ -77,6 +87,45 @@ def test_no_answer_title_or_owner_pages_anybody_or_adds_a_link() -> None:
                     assert find_faults(part["text"]) == [], (text, shown)
 
 
+def find_streamed_faults(text: str) -> list[str]:
+    """What in Markdown Slack could take for more than text, but links to the source.
+
+    Whatever it takes for code: a mention may be one there, too.
+    """
+    faults = _MENTION.findall(text)
+    for token in _MARKDOWN.parse(text):
+        for inline in token.children or []:
+            if inline.type in ("link_open", "image"):
+                url = str(inline.attrs.get("href") or inline.attrs.get("src"))
+                faults += [url] * (url not in _SOURCES)
+            elif inline.type == "text":
+                faults += _CALL.findall(inline.content)
+                faults += [url for url in _URL.findall(inline.content) if url not in _SOURCES]
+            elif inline.type == "html_inline":
+                faults.append(inline.content)
+    return faults
+
+
+def test_no_answer_that_grows_pages_anybody_or_adds_a_link() -> None:
+    section = StoredSection(
+        section_id=1,
+        document_id=1,
+        path="a.md",
+        title="A",
+        heading_path=("A",),
+        text="It says so.",
+        url=SOURCE,
+        owner=None,
+        updated_at=None,
+        verified_at=None,
+    )
+    for text in build_texts(INPUTS):
+        pieces = [Piece(text=text), Piece(text=" So.", cited=((0, "It says so."),))]
+        answer = citations.check(pieces, [section])
+        assert answer.citations
+        assert find_streamed_faults(markdown.build(answer.text)) == [], text
+
+
 def find_mrkdwn(part: object) -> Iterator[dict[str, object]]:
     """All texts in a block that Slack reads as mrkdwn."""
     if isinstance(part, dict):
@@ -113,3 +162,5 @@ def test_no_text_that_is_shown_on_a_line_of_ours_pages_anybody() -> None:
 def test_what_slack_would_act_on_is_a_fault() -> None:
     for text in ["<!channel>", "<@U1>", "<https://evil.example|x>", "a<b", "&nbsp;", "x > y"]:
         assert find_faults(text), text
+    for text in ["`<!here>`", "<@U1>", "[a](https://evil.example)", "@here", "a www.evil.example"]:
+        assert find_streamed_faults(text), text

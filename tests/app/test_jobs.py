@@ -6,10 +6,12 @@ from functools import partial
 from threading import Barrier, Event, Thread
 from typing import Any
 
+import pytest
+
 from app import posting
 from app.blocks import MESSAGE_TEXT
-from app.jobs import Jobs
-from app.posting import FAILURE
+from app.jobs import MOST_WAITING, Jobs
+from app.posting import BUSY, FAILURE
 from app.records import Answer, Arrival
 from retrieval.db import Database
 from tests.app.bot import Bot, GivenAnswers, connected, find_rows
@@ -71,6 +73,37 @@ def test_p27_an_answer_that_may_stand_there_is_not_denied(bot: Bot) -> None:
     (trace,) = find_rows(bot.database, "traces")
     assert (trace.outcome, trace.error_class) == ("failed", "PostLost")
     assert len(answers(bot.slack)) == 1
+
+
+def test_an_index_in_which_nothing_is_found_raises_the_alarm(
+    bot: Bot, caplog: pytest.LogCaptureFixture
+) -> None:
+    nothing = Answer(text="There are no pages.", abstained_because="NO_CANDIDATES")
+    found = Answer(text="I couldn't find it.", abstained_because="BELOW_FLOOR")
+    for number, answer in enumerate([nothing] * 4 + [found] + [nothing] * 4):
+        bot.answerer.answers[f"question {number}?"] = answer
+        bot.ask(f"question {number}?")
+    assert "found no page" not in caplog.text
+    bot.answerer.answers["and now?"] = nothing
+    bot.ask("and now?")
+    (record,) = [each for each in caplog.records if "found no page" in each.message]
+    assert (record.levelname, record.args) == ("ERROR", (5,))
+
+
+def test_beyond_those_that_can_wait_a_question_is_turned_away(
+    slack: SlackStandIn, database: Database
+) -> None:
+    with connected(slack, database) as bot:
+        bot.answerer.held["slow?"] = Event()
+        for _ in range(4 + MOST_WAITING):
+            bot.jobs.take(written(slack, "slow?"))
+        assert answers(slack) == []
+        bot.jobs.take(written(slack, "one more?"))
+        assert answers(slack) == [BUSY]
+        bot.answerer.held["slow?"].set()
+    assert [turns[-1].text for turns in bot.answerer.asked.having()] == ["slow?"] * 204
+    outcomes = {(each.question, each.error_class) for each in find_rows(database, "traces")}
+    assert outcomes == {("slow?", None), ("one more?", "Busy")}
 
 
 def test_a_failure_that_cannot_be_told_is_still_saved(bot: Bot) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from app import feedback, traces
+from app.config import Settings
 from app.posting import FAILURE
 from app.records import Answer, Citation, Turn
 from app.stats import Scope, Viewer, load_stats
@@ -398,7 +399,8 @@ def test_small_talk_gets_a_human_line_and_no_search(
     (trace,) = find_rows(bot.database, "traces")
     assert (trace.outcome, trace.settings) == ("answered", {"small_talk": kind})
     assert (trace.candidates, trace.queries) == ([], [])
-    counts = load_stats(bot.database, Scope(), viewer=Viewer(user_id="U1")).counts
+    viewer = Viewer(user_id="U1")
+    counts = load_stats(bot.database, Scope(), viewer=viewer, settings=Settings()).counts
     assert (counts.asked, counts.answered, counts.abstained) == (0, 0, 0)
     assert traces.find_own(bot.database, "T0001", "U1") == []
 
@@ -485,7 +487,8 @@ def react(bot: Bot, answer: dict[str, Any], name: str, **more: Any) -> str:
 
 
 def votes(bot: Bot) -> dict[str, int]:
-    return {row.user_id: row.vote for row in find_rows(bot.database, "feedback")}
+    rows = find_rows(bot.database, "feedback")
+    return {row.user_id: row.vote for row in rows if row.vote}
 
 
 @pytest.mark.parametrize(

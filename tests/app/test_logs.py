@@ -1,6 +1,8 @@
 """What reaches the logs."""
 
 import logging
+import os
+import socket
 from collections.abc import Iterator
 
 import pytest
@@ -46,6 +48,17 @@ def test_an_error_is_logged_with_its_place_and_class_but_without_its_text(
     assert "builtins.RuntimeError" in written and "builtins.ValueError" in written
     assert QUESTION not in written
     assert TOKEN not in written
+
+
+def test_each_line_tells_which_of_several_processes_wrote_it(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    logger = logging.Logger("app.jobs")
+    logger.addHandler(logs.build_handler())
+    logger.warning("Question %s in %s", "trace-7", "C1")
+    (line,) = capsys.readouterr().err.splitlines()
+    origin = f"{socket.gethostname()}/{os.getpid()}"
+    assert line.endswith(f" {origin} WARNING app.jobs Question trace-7 in C1")
 
 
 @pytest.mark.parametrize("name", TALKATIVE)

@@ -1,35 +1,65 @@
-"""What is counted of the questions."""
+"""What is counted of the questions, and when."""
 
-from typing import Any
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from threading import Event
+from uuid import uuid4
 
 import pytest
 
-from app.metrics import MeasuredAnswerer, Metrics
-from app.records import Answer
-
-OUTCOMES = ("answered", "abstained", "failed")
-
-
-class Answering:
-    """Gives one answer, or raises it, and looks at the metrics meanwhile."""
-
-    asked: object = None
-    in_flight: float | None = None
-
-    def __init__(self, answer: Answer | Exception, metrics: Metrics) -> None:
-        self._answer = answer
-        self._metrics = metrics
-
-    def answer(self, *args: Any, **kwargs: Any) -> Answer:
-        self.asked = (args, kwargs)
-        self.in_flight = self._metrics.registry.get_sample_value("footnote_questions_in_flight")
-        if isinstance(self._answer, Exception):
-            raise self._answer
-        return self._answer
+from app import posting
+from app.jobs import Jobs
+from app.metrics import OUTCOMES, MeasuredAnswerer, MeasuredExecutor, Metrics
+from app.records import Answer, Arrival
+from retrieval.db import Database
+from tests.app.bot import GivenAnswers
+from tests.stand_ins.slack import SlackStandIn
 
 
-def count(metrics: Metrics, outcome: str) -> float | None:
-    return metrics.registry.get_sample_value("footnote_questions_total", {"outcome": outcome})
+class Process:
+    """Jobs that are measured, as `serve.run` sets them up."""
+
+    def __init__(self, slack: SlackStandIn, database: Database) -> None:
+        self.slack = slack
+        self.metrics = Metrics()
+        self.answerer = GivenAnswers(database)
+        self.jobs = Jobs(
+            client=posting.build_client(slack.bot_token, slack.api_url),
+            database=database,
+            answerer=MeasuredAnswerer(self.answerer, self.metrics),
+            executor=MeasuredExecutor(4, database, self.metrics),
+            workers=4,
+        )
+
+    def ask(self, question: str) -> Arrival:
+        ts = self.slack.write(question, channel_id="D1")["ts"]
+        arrival = Arrival(
+            question=question,
+            surface="slack",
+            team_id="T1",
+            channel_id="D1",
+            message_ts=ts,
+            thread_ts=ts,
+        )
+        self.jobs.take(arrival)
+        return arrival
+
+    def sample(self, name: str, **labels: str) -> float | None:
+        return self.metrics.registry.get_sample_value(f"footnote_{name}", labels)
+
+    def counts(self) -> dict[str, float]:
+        """The questions by outcome, as far as there are any."""
+        found = {each: self.sample("questions_total", outcome=each) or 0 for each in OUTCOMES}
+        assert self.sample("answer_seconds_count") == sum(found.values())
+        return {outcome: number for outcome, number in found.items() if number}
+
+
+@contextmanager
+def running(slack: SlackStandIn, database: Database) -> Iterator[Process]:
+    process = Process(slack, database)
+    yield process
+    process.jobs.close(timeout_s=30)
 
 
 @pytest.mark.parametrize(
@@ -41,19 +71,61 @@ def count(metrics: Metrics, outcome: str) -> float | None:
     ],
 )
 def test_each_question_is_counted_once_by_its_outcome(
-    answer: Answer | Exception, outcome: str
+    slack: SlackStandIn, database: Database, answer: Answer | Exception, outcome: str
 ) -> None:
+    with running(slack, database) as process:
+        process.answerer.answers["how long?"] = answer
+        process.ask("how long?")
+    assert process.counts() == {outcome: 1}
+    assert process.sample("questions_in_flight") == 0
+
+
+def test_an_answer_counts_once_it_is_posted(slack: SlackStandIn, database: Database) -> None:
+    posted = Event()
+    slack.delay("chat.postMessage", posted)
+    with running(slack, database) as process:
+        process.ask("how long?")
+        slack.wait_for_call("chat.postMessage")
+        assert (process.counts(), process.sample("questions_in_flight")) == ({}, 1)
+        posted.set()
+    assert process.counts() == {"answered": 1}
+
+
+def test_an_answer_that_cannot_be_posted_has_failed(
+    slack: SlackStandIn, database: Database
+) -> None:
+    slack.fail_next("chat.postMessage", body={"ok": False, "error": "is_archived"})
+    with running(slack, database) as process:
+        process.ask("how long?")
+    assert process.counts() == {"failed": 1}
+
+
+def test_a_question_that_is_edited_while_it_is_answered_has_not_failed(
+    slack: SlackStandIn, database: Database
+) -> None:
+    with running(slack, database) as process:
+        process.answerer.held["how long?"] = Event()
+        arrival = process.ask("how long?")
+        process.answerer.wait_until_asked("how long?")
+        process.jobs.revise(replace(arrival, question="how far?"))
+        process.answerer.held["how long?"].set()
+    assert process.counts() == {"answered": 1}
+
+
+def test_small_talk_is_no_question(slack: SlackStandIn, database: Database) -> None:
+    with running(slack, database) as process:
+        process.ask("hello")
+    assert process.counts() == {}
+
+
+def test_a_question_whose_trace_cannot_be_read_has_failed() -> None:
     metrics = Metrics()
-    inner = Answering(answer, metrics)
-    measured = MeasuredAnswerer(inner, metrics)
-    if isinstance(answer, Exception):
-        with pytest.raises(ValueError, match="broken"):
-            measured.answer("turns", tell="tell")
-    else:
-        assert measured.answer("turns", tell="tell") is answer
-    assert inner.asked == (("turns",), {"tell": "tell"})
-    assert inner.in_flight == 1
-    assert metrics.registry.get_sample_value("footnote_questions_in_flight") == 0
-    assert metrics.registry.get_sample_value("footnote_answer_seconds_count") == 1
-    counts = {each: count(metrics, each) for each in OUTCOMES}
-    assert counts == {**dict.fromkeys(OUTCOMES, 0), outcome: 1}
+    unreachable = Database("postgresql://nobody@127.0.0.1:1/none", tenant_id="acme")
+
+    def work() -> None:
+        metrics.at_work.trace_id = uuid4()
+
+    with MeasuredExecutor(1, unreachable, metrics) as executor:
+        executor.submit(work)
+    failed = metrics.registry.get_sample_value("footnote_questions_total", {"outcome": "failed"})
+    assert failed == 1

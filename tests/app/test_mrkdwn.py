@@ -17,6 +17,7 @@ def shown(markdown: str) -> str:
         ("It takes **30 s** [1].", "It takes *30 s* [1]."),
         ("*really* ~~not~~ `x_y`", "_really_ ~not~ `x_y`"),
         ("# Steps **now**", "*Steps now*"),
+        ("**30**s, pre*fix*, **a**(b)", "30s, prefix, *a*(b)"),  # Slack would show the marks
         ("- a\n- b\n  1. c\n  2. d", "• a\n• b\n    1. c\n    2. d"),
         ("3. c\n4. d\n\n   more", "3. c\n4. d\n    more"),
         ("- \n- b", "•\n• b"),
@@ -54,6 +55,13 @@ def test_p29_an_address_stays_whole_and_can_be_clicked() -> None:
     assert shown(f"```\n{address}\n```") == f"```\n{address}\n```"
 
 
+def test_an_address_behind_a_label_is_shown_without_what_else_the_link_would_send() -> None:
+    linked = "<mailto:hr@corp.example|hr@corp.example>"
+    assert shown("[HR](mailto:hr@corp.example?body=secret)") == f"HR ({linked})"
+    assert shown("[hr@corp.example](mailto:hr@corp.example)") == linked
+    assert shown("[HR](mailto:everybody)") == "HR"
+
+
 def test_p31_html_becomes_line_breaks_and_text() -> None:
     assert shown("line1<br>line2<br/>line3") == "line1\nline2\nline3"
     assert shown('<div class="a">\n\n<b>x</b> y\n\n</div>') == "x y"
@@ -66,7 +74,8 @@ def test_only_links_to_sources_can_be_followed() -> None:
         "https://evil.example [mail](mailto:x@evil.example) <https://evil.example/a>"
     )
     assert shown(text) == (
-        "<https://wiki.example/leave|ours> evil https://evil.example mail https://evil.example/a"
+        "<https://wiki.example/leave|ours> evil https://evil.example "
+        "mail (<mailto:x@evil.example|x@evil.example>) https://evil.example/a"
     )
 
 
@@ -81,8 +90,13 @@ def test_a_wide_table_becomes_a_list() -> None:
     meaning = "the queue stands still " * 4
     table = f"| Code | Meaning | Who |\n|---|---|---|\n| E1 | {meaning} | ops |\n| E2 | | all |"
     assert shown(table) == (
-        f"• E1\n    Meaning: {meaning.strip()}\n    Who: ops\n• E2\n    Who: all"
+        f"• *E1*\n    Meaning: {meaning.strip()}\n    Who: ops\n• *E2*\n    Who: all"
     )
+
+
+def test_an_address_in_a_wide_table_can_be_clicked() -> None:
+    table = f"| Team | What for | Mail |\n|---|---|---|\n| HR | {'leave ' * 20} | hr@corp.example |"
+    assert shown(table).endswith("Mail: <mailto:hr@corp.example|hr@corp.example>")
 
 
 @pytest.mark.parametrize("text", ["[" * 20_000, "<" * 20_000, "a." * 10_000 + "@", "`a" * 9_999])
@@ -111,7 +125,8 @@ def test_text_is_cut_between_paragraphs_then_lines_then_words() -> None:
     [
         ("how  long\nis it?", "how long is it?"),
         ("<!channel> & <@U1>", "&lt;!channel&gt; &amp; &lt;@U1&gt;"),
-        ("what is ERR_2041?", "`what is ERR_2041?`"),
+        ("what is ERR_2041?", "what is ERR_2041?"),
+        ("is this *urgent*?", "`is this *urgent*?`"),
         ("`a` <b>", "`'a' &lt;b&gt;`"),
         ("a\u202eb\u200bc", "abc"),
         ("x" * 11, "x" * 9 + "…"),

@@ -8,7 +8,7 @@ import pytest
 from app import feedback, ragstats
 from app.blocks import BLOCK_TEXT, FALLBACK_TEXT, MESSAGE_TEXT, Message
 from app.ragstats import Request
-from app.stats import MOST_GAPS, MOST_RUNS, Counts, Gap, Gaps, Scope, SetRuns, Source, Stats
+from app.stats import MOST_GAPS, MOST_RUNS, Cost, Counts, Gap, Gaps, Scope, SetRuns, Source, Stats
 from tests.app.bot import ADMIN, Bot
 from tests.app.questions import add_page, add_run, ask
 
@@ -23,13 +23,22 @@ STATS = Stats(
         helpful=9,
         input_tokens=1_234_567,
         output_tokens=34_567,
+        cost=Cost(usd=4.2218),
         median_ms=3_412,
         p95_ms=9_812,
     ),
     before=Counts(
-        asked=52, answered=40, abstained=9, failed=3, flagged=3, median_ms=3_700, p95_ms=9_000
+        asked=52,
+        answered=40,
+        abstained=9,
+        failed=3,
+        flagged=3,
+        cost=Cost(usd=3.5),
+        median_ms=3_700,
+        p95_ms=9_000,
     ),
     freshness_days=365,
+    at_fault={"generation": 1, "search": 1},
     gaps=Gaps(
         groups=3,
         questions=10,
@@ -49,6 +58,8 @@ STATS = Stats(
     ),
 )
 
+HERE = "In this channel I answer mentions."
+
 TEXT = """\
 In the last 30 days, beside the 30 before
 Asked: 64 ↑ 12
@@ -59,6 +70,8 @@ Flagged 👎: 3 (5%) ↓ 1 point
 Helpful 👍: 9 (14%) ↑ 14 points
 Time to answer: median 3.4 s ↓ 0.3 s, 95% within 9.8 s
 Tokens: 1,234,567 in, 34,567 out
+Cost: $4.22 ↑ $0.72
+Stage at fault: generation 1, search 1, not known yet 1
 
 Unanswered or flagged
 5 × what is err 2041? · not answered · no page mentions ERR_2041
@@ -78,13 +91,12 @@ def test_the_text_has_shares_and_what_moved() -> None:
     assert ragstats.build_text(STATS) == TEXT
 
 
-def test_slack_gets_the_same_in_blocks_with_names_as_code() -> None:
-    message = ragstats.build_message(STATS)
-    sums, gaps, index = TEXT.replace("mentions ERR_2041", "mentions `ERR_2041`").split("\n\n")
-    assert message.text == f"{sums}\n{gaps}\n{index}"
+def test_slack_gets_the_same_in_blocks() -> None:
+    message = ragstats.build_message(STATS, HERE)
+    parts = [*TEXT.split("\n\n"), f"Here\n{HERE}"]
+    assert message.text == "\n".join(parts)
     assert texts(message) == [
-        f"*{title}*\n{lines}"
-        for title, _, lines in (part.partition("\n") for part in (sums, gaps, index))
+        f"*{title}*\n{lines}" for title, _, lines in (part.partition("\n") for part in parts)
     ]
     assert all(block["text"]["verbatim"] for block in message.blocks)
 
@@ -93,6 +105,39 @@ def test_without_a_period_before_nothing_has_moved() -> None:
     text = ragstats.build_text(replace(STATS, before=Counts()))
     assert text.startswith("In the last 30 days\nAsked: 64\nAnswered: 52 (81%)\n")
     assert "median 3.4 s, 95% within 9.8 s" in text
+
+
+@pytest.mark.parametrize(
+    ("cost", "before", "line"),
+    [
+        (Cost(usd=0.1), None, "Cost: $0.10"),
+        (Cost(usd=0.0004), Cost(usd=0.0003), "Cost: under $0.01 ="),
+        (Cost(usd=1_234.56), Cost(usd=1_240), "Cost: $1,235 ↓ $5.44"),
+        (Cost(usd=2), Cost(usd=1, unpriced=("claude-c",)), "Cost: $2.00"),
+        (
+            Cost(usd=2, unpriced=("claude_c", "claude-d")),
+            Cost(usd=1),
+            "Cost: $2.00, without claude_c, claude-d: no price in PRICES",
+        ),
+    ],
+)
+def test_a_cost_is_rounded_and_compared_where_all_of_it_is_known(
+    cost: Cost, before: Cost | None, line: str
+) -> None:
+    counts = replace(STATS.counts, cost=cost), replace(STATS.before, cost=before)
+    stats = replace(STATS, counts=counts[0], before=counts[1])
+    assert f"\n{line}\n" in ragstats.build_message(stats, HERE).text
+
+
+def test_without_prices_and_complaints_there_is_no_word_of_them() -> None:
+    counts = replace(STATS.counts, cost=None, flagged=0)
+    text = ragstats.build_text(replace(STATS, counts=counts, at_fault={}))
+    assert "Cost" not in text and "Stage" not in text
+
+
+def test_answers_that_were_stopped_are_told_where_there_are_any() -> None:
+    text = ragstats.build_text(replace(STATS, counts=replace(STATS.counts, stopped=16)))
+    assert "\nFailed: 4 (6%) =\nStopped: 16 (25%) ↑ 25 points\nFlagged" in text
 
 
 def test_nothing_asked_and_nothing_indexed_is_said() -> None:
@@ -110,7 +155,8 @@ def test_beside_the_sums_few_gaps_are_shown_and_alone_more() -> None:
         for number in range(MOST_GAPS)
     )
     stats = replace(STATS, gaps=Gaps(groups=20, questions=25, top=top))
-    beside, alone = texts(ragstats.build_message(stats))[1], texts(ragstats.build_gaps(stats))[0]
+    _, beside, *_ = texts(ragstats.build_message(stats, HERE))
+    alone, *_ = texts(ragstats.build_gaps(stats))
     assert beside.count("question ") == 5
     assert beside.endswith("and 20 questions more")
     assert alone.count("question ") == MOST_GAPS
@@ -132,7 +178,7 @@ def test_whatever_was_asked_fits_slack_and_calls_nobody(words: str) -> None:
         gaps=Gaps(groups=10**6, questions=10**6, top=(gap,) * MOST_GAPS),
         runs=(run,) * MOST_RUNS,
     )
-    for message in (ragstats.build_message(stats), ragstats.build_gaps(stats)):
+    for message in (ragstats.build_message(stats, HERE), ragstats.build_gaps(stats)):
         shown = texts(message)
         assert max(map(len, shown)) <= BLOCK_TEXT
         assert sum(map(len, shown)) <= MESSAGE_TEXT
@@ -183,7 +229,9 @@ def run(bot: Bot, typed: str = "", *, user_id: str = "U1", channel_id: str = "C1
 
 
 def test_a_database_without_anything_is_told(bot: Bot) -> None:
-    assert run(bot) == ("*Nobody has asked anything in the last 30 days.*\n*The index*\nPages: 0")
+    assert run(bot) == (
+        f"*Nobody has asked anything in the last 30 days.*\n*The index*\nPages: 0\n*Here*\n{HERE}"
+    )
     assert run(bot, "gaps here") == (
         "*Unanswered or flagged in the last 30 days in this channel*\nNothing."
     )
@@ -216,16 +264,31 @@ def test_here_counts_this_channel_alone(bot: Bot) -> None:
     assert "there?" in run(bot, "gaps here", channel_id="C2")
 
 
+@pytest.mark.parametrize("channel_id", ["D1", "G1"])
+@pytest.mark.parametrize("user_id", ["U1", ADMIN])
+def test_here_in_a_direct_message_or_a_private_channel_is_about_that_alone(
+    bot: Bot, channel_id: str, user_id: str
+) -> None:
+    for place, question in (("D1", "my pay?"), ("D2", "Ann's pay?"), ("G1", "the layoffs?")):
+        ask(bot.database, "abstained", question=question, channel_id=place, user_id="U2")
+    words = "asked by others"
+    if user_id == ADMIN:
+        words = {"D1": "my pay?", "G1": "the layoffs?"}[channel_id]
+    for typed in ("here", "gaps here"):
+        shown = run(bot, typed, user_id=user_id, channel_id=channel_id)
+        assert [line for line in shown.splitlines() if " · " in line] == [f"{words} · not answered"]
+
+
 def test_gaps_shows_nothing_else(bot: Bot) -> None:
     ask(bot.database, "abstained", question="do we get shares?")
     assert run(bot, "gaps 7d") == (
-        "*Unanswered or flagged in the last 7 days*\n1 × do we get shares? · not answered"
+        "*Unanswered or flagged in the last 7 days*\ndo we get shares? · not answered"
     )
 
 
 def test_a_flagged_answer_is_a_gap(bot: Bot) -> None:
     feedback.vote(bot.database, ask(bot.database, question="how long?"), "U2", -1)
-    assert "1 × how long? · flagged 👎" in run(bot)
+    assert "how long? · flagged 👎" in run(bot)
 
 
 def test_what_others_asked_is_counted_for_all_and_worded_for_admins(bot: Bot) -> None:
@@ -233,12 +296,12 @@ def test_what_others_asked_is_counted_for_all_and_worded_for_admins(bot: Bot) ->
     ask(bot.database, "abstained", question="where is sk-9?", user_id="U2", unknown="sk-9")
     ask(bot.database, "abstained", question="how much leave?", user_id="U1")
     mine = run(bot, "gaps", user_id="U1")
-    assert "1 × how much leave? · not answered" in mine
-    assert mine.endswith("1 × asked by others · not answered · 2 such questions")
+    assert "how much leave? · not answered" in mine
+    assert mine.endswith("asked by others · not answered · 2 such questions")
     assert "Ann" not in mine and "sk-9" not in mine
     everything = run(bot, user_id=ADMIN)
-    assert "1 × is Ann paid more? · not answered" in everything
-    assert "1 × where is sk-9? · not answered · no page mentions sk-9" in everything
+    assert "is Ann paid more? · not answered" in everything
+    assert "where is sk-9? · not answered · no page mentions sk-9" in everything
     assert "how much leave?" in everything
     sent = [str(call.params) for call in bot.slack.calls("response_url")]
     assert "Ann" not in sent[0]
@@ -263,7 +326,7 @@ def test_a_question_that_would_call_everybody_calls_nobody(bot: Bot) -> None:
     ask(bot.database, "abstained", question="hey <!channel> & *all*\nlook")
     ask(bot.database, "abstained", question="<https://evil.example|here>?")
     shown = run(bot)
-    assert "1 × `hey &lt;!channel&gt; &amp; *all* look` · not answered" in shown
-    assert "1 × &lt;https://evil.example|here&gt;? · not answered" in shown
+    assert "`hey &lt;!channel&gt; &amp; *all* look` · not answered" in shown
+    assert "&lt;https://evil.example|here&gt;? · not answered" in shown
     call: Any = bot.slack.calls("response_url")[-1]
     assert "<" not in call.params["text"]

@@ -5,6 +5,7 @@ import os
 import re
 import signal
 import socket
+import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
@@ -218,6 +219,68 @@ def test_it_is_deaf_when_nothing_was_heard_for_a_minute() -> None:
         assert not pulse.is_hearing(session)
 
 
+REVOKED = {"ok": False, "error": "token_revoked"}
+
+
+def build_check(slack: SlackStandIn, times: list[float]) -> serve.TokenCheck:
+    client = posting.build_client(slack.bot_token, slack.api_url)
+    return serve.TokenCheck(client, now=lambda: times[-1])
+
+
+@pytest.mark.parametrize("error", serve.TOKEN_REFUSALS)
+def test_a_token_that_slack_no_longer_takes_is_noticed(slack: SlackStandIn, error: str) -> None:
+    times = [1000.0]
+    check = build_check(slack, times)
+    assert check.is_taken()
+    slack.fail_next("auth.test", body={"ok": False, "error": error})
+    times.append(1059)
+    assert check.is_taken()  # as Slack said last
+    times.append(1060)
+    assert [check.is_taken() for _ in range(3)] == [False] * 3
+    assert len(slack.calls("auth.test")) == 2  # however often it is asked for
+    times.append(1120)
+    assert check.is_taken()
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [{"status": 429, "headers": {"Retry-After": "60"}}, {"drop_connection": True}, {"status": 500}],
+    ids=["limited", "lost", "broken"],
+)
+def test_what_says_nothing_of_the_token_changes_nothing(
+    slack: SlackStandIn, fault: dict[str, Any]
+) -> None:
+    times = [1000.0]
+    check = build_check(slack, times)
+    slack.fail_next("auth.test", **fault)
+    assert check.is_taken()
+    slack.fail_next("auth.test", body=REVOKED)
+    times.append(1060)
+    assert not check.is_taken()
+    slack.fail_next("auth.test", **fault)
+    times.append(1120)
+    assert not check.is_taken()
+
+
+def test_health_waits_for_slack_only_shortly(slack: SlackStandIn) -> None:
+    answered = Event()
+    slack.delay("auth.test", answered)
+    began = time.monotonic()
+    assert build_check(slack, [1000.0]).is_taken()
+    assert time.monotonic() - began < 10  # slack_sdk's default is 30
+    answered.set()
+
+
+def test_it_is_not_well_once_the_token_is_revoked(slack: SlackStandIn, database: Database) -> None:
+    bot = Bot(slack, database)
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    slack.fail_next("auth.test", body=REVOKED)
+    with connected(slack, bot, host="127.0.0.1", port=port):
+        assert Caller(port).get("/healthz").status == 503
+    bot.settle()
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_asks_to_stop_and_a_second_one_ends(number: signal.Signals) -> None:
     handlers = {each: signal.getsignal(each) for each in (signal.SIGTERM, signal.SIGINT)}
@@ -237,6 +300,7 @@ METHODS = {  # the scope that each method of the Web API needs
     **dict.fromkeys(("chat.postMessage", "chat.postEphemeral", "chat.update"), "chat:write"),
     **dict.fromkeys(("chat.startStream", "chat.appendStream", "chat.stopStream"), "chat:write"),
     **dict.fromkeys(("chat.stream", "chat.delete", "assistant.threads.setStatus"), "chat:write"),
+    "assistant.threads.setSuggestedPrompts": "assistant:write",
     **dict.fromkeys(("reactions.add", "reactions.remove"), "reactions:write"),
 }
 EVENTS = {  # the scope that each event needs

@@ -2,15 +2,17 @@
 
 import json
 
+import pytest
 from sqlalchemy import text
 
 from app import feedback, stats
+from app.config import Settings
 from app.records import Answer, Arrival
-from app.stats import Counts, Gap, Gaps, Scope, SetRuns, Source, Stats, Viewer
+from app.stats import Cost, Counts, Gap, Gaps, Scope, SetRuns, Source, Stats, Viewer
 from app.traces import claim, save_answer, save_retrieval
 from retrieval.db import Database
 from retrieval.records import Query, Retrieval
-from tests.app.questions import add_page, add_run, ask
+from tests.app.questions import add_page, add_run, ask, complain
 
 EVERYTHING = Viewer(is_admin=True)
 
@@ -21,8 +23,10 @@ def load(
     *,
     days: int = 30,
     channel_id: str | None = None,
+    prices: dict[str, tuple[float, float]] | None = None,
 ) -> Stats:
-    return stats.load_stats(database, Scope(days=days, channel_id=channel_id), viewer=viewer)
+    scope = Scope(days=days, channel_id=channel_id)
+    return stats.load_stats(database, scope, viewer=viewer, settings=Settings(prices=prices or {}))
 
 
 def gaps(database: Database, viewer: Viewer = EVERYTHING) -> list[tuple[int, str | None]]:
@@ -48,6 +52,7 @@ def test_questions_are_counted_by_what_came_of_them(database: Database) -> None:
     first, second = (ask(database, took_s=seconds) for seconds in (1, 2))
     ask(database, "abstained", took_s=6)
     ask(database, "failed", took_s=0)  # counts in no median
+    ask(database, "stopped", took_s=0)
     ask(database, "pending")
     ask(database, took_s=9, days_ago=61)
     ask(database, took_s=9, question="")  # a bare mention
@@ -56,10 +61,11 @@ def test_questions_are_counted_by_what_came_of_them(database: Database) -> None:
     feedback.vote(database, first, "U3", 1)
     feedback.vote(database, second, "U1", 1)
     assert load(database).counts == Counts(
-        asked=5,
+        asked=6,
         answered=2,
         abstained=1,
         failed=1,
+        stopped=1,
         flagged=1,
         helpful=2,
         median_ms=2000,  # of 1, 2 and 6 s
@@ -91,6 +97,43 @@ def test_tokens_are_those_of_rewording_and_answering(database: Database) -> None
     ask(database)  # without a model
     counts = load(database).counts
     assert (counts.input_tokens, counts.output_tokens) == (3_030, 304)
+
+
+PRICES = {"claude-a": (3.0, 15.0), "claude-b": (1.0, 5.0)}
+
+
+def test_a_cost_is_that_of_each_model_at_its_price(database: Database) -> None:
+    both = {"generator": "claude-a", "rewrite_model": "claude-b"}
+    tokens = {"input": 10_000, "output": 2_000, "rewrite_input": 1_000, "rewrite_output": 100}
+    ask(database, tokens=tokens, settings=both)
+    ask(database, tokens={"rewrite_input": 1_000, "rewrite_output": 100}, settings=both)
+    ask(database, tokens=tokens, settings=both, days_ago=31, channel_id="C2")
+    ask(database, settings={"generator": "quoted"})
+    loaded = load(database, prices=PRICES)
+    once = (10_000 * 3 + 2_000 * 15) / 1e6 + (1_000 * 1 + 100 * 5) / 1e6
+    assert loaded.counts.cost == Cost(usd=pytest.approx(once + 0.0015))
+    assert loaded.before.cost == Cost(usd=pytest.approx(once))
+    assert load(database, prices=PRICES, channel_id="C1").before.cost is None
+    assert load(database).counts.cost is None
+
+
+def test_a_model_without_a_price_is_named_beside_what_the_others_cost(database: Database) -> None:
+    settings = {"generator": "claude-a", "rewrite_model": "claude-c"}
+    tokens = {"input": 1_000_000, "output": 0, "rewrite_input": 1_000, "rewrite_output": 100}
+    ask(database, tokens=tokens, settings=settings)
+    assert load(database, prices=PRICES).counts.cost == Cost(usd=3, unpriced=("claude-c",))
+
+
+def test_the_stage_at_fault_is_counted_where_a_page_was_named(database: Database) -> None:
+    named, other, elsewhere = ask(database), ask(database), ask(database, channel_id="C2")
+    for trace_id in (named, other, elsewhere):
+        feedback.vote(database, trace_id, "U1", -1)
+    feedback.vote(database, other, "U2", 1)
+    for trace_id in (named, elsewhere):
+        complain(database, trace_id, "U1", add_page(database, "wiki", f"{trace_id}.md"))
+    loaded = load(database, channel_id="C1")
+    assert loaded.at_fault == {"search": 1}
+    assert (loaded.counts.flagged, loaded.fault_not_known) == (2, 1)
 
 
 def test_another_tenant_has_its_own_sums(database: Database, database_url: str) -> None:
@@ -206,6 +249,7 @@ COUNTS = Counts(
     helpful=3,
     input_tokens=900,
     output_tokens=80,
+    cost=Cost(usd=0.0123456, unpriced=("claude-c",)),
     median_ms=2345.6789,
     p95_ms=9000.04,
 )
@@ -214,6 +258,7 @@ LOADED = Stats(
     counts=COUNTS,
     before=Counts(),
     freshness_days=365,
+    at_fault={"search": 1},
     gaps=Gaps(
         groups=1,
         questions=2,
@@ -226,15 +271,21 @@ LOADED = Stats(
 
 def test_the_json_is_one_line_with_every_sum_to_tenths_of_a_millisecond() -> None:
     line = stats.to_json(LOADED)
-    counts = {"asked": 8, "answered": 5, "abstained": 2, "failed": 1, "flagged": 1, "helpful": 3}
+    outcomes = {"answered": 5, "abstained": 2, "failed": 1, "stopped": 0}
+    counts = {"asked": 8, **outcomes, "flagged": 1, "helpful": 3}
     tokens = {"input_tokens": 900, "output_tokens": 80}
     assert json.loads(line) == {
         "days": 7,
         **counts,
         **tokens,
+        "cost": {"usd": 0.0123456, "unpriced": ["claude-c"]},
         "median_ms": 2345.7,
         "p95_ms": 9000.0,
-        "before": {**dict.fromkeys([*counts, *tokens], 0), "median_ms": None, "p95_ms": None},
+        "before": {
+            **dict.fromkeys([*counts, *tokens], 0),
+            **dict.fromkeys(["cost", "median_ms", "p95_ms"]),
+        },
+        "stage_at_fault": {"search": 1, "not_known": 0},
         "freshness_days": 365,
         "sources": [{"name": "wiki", "fresh": 1, "stale": 2, "undated": 3}],
         "runs": [{"name": "dev", "recall_at_5": 0.8, "before": None}],

@@ -7,7 +7,9 @@ from uuid import uuid4
 import pytest
 
 from app import turns
+from app.channels import ChannelMode
 from app.records import Arrival, PastAnswer, Turn
+from app.turns import Standing
 
 
 def message(**more: Any) -> dict[str, Any]:
@@ -46,7 +48,13 @@ def plain(text: str) -> str:
         ({"subtype": "message_changed", "hidden": True}, "HIDDEN"),
         ({"subtype": "message_deleted", "deleted_ts": "1700000000.000001"}, "SUBTYPE"),
         ({"subtype": "channel_join"}, "SUBTYPE"),
-        ({"channel": "C1", "channel_type": "channel"}, "NOT_DIRECT"),
+        ({"channel": "C1", "channel_type": "channel"}, "OVERHEARD"),
+        ({"channel": "C1", "channel_type": "group", "thread_ts": "1700000000.000001"}, "OVERHEARD"),
+        ({"channel": "C1", "channel_type": "channel", "text": "<@UBOT> how long?"}, "NOT_DIRECT"),
+        ({"channel": "C1", "channel_type": "channel", "text": "<@UBOT|f> how?"}, "NOT_DIRECT"),
+        ({"channel": "C1", "channel_type": "channel", "text": "<@UBOT2> how long?"}, "OVERHEARD"),
+        ({"channel": "C1", "channel_type": "channel", "bot_id": "BOTHER"}, "OTHER_BOT"),
+        ({"channel": "C1", "channel_type": "channel", "subtype": "channel_topic"}, "SUBTYPE"),
         ({"channel": "G1", "channel_type": "mpim"}, "NOT_DIRECT"),
         ({"type": "app_mention", "channel": "C1", "channel_type": None}, None),
         ({"type": "app_mention", "channel": "C1", "bot_id": "BOTHER"}, "OTHER_BOT"),
@@ -109,6 +117,124 @@ def test_p13_a_message_outside_a_thread_is_the_root_of_its_own() -> None:
     assert arrival(message(thread_ts="1700000000.000001")).thread_ts == "1700000000.000001"
 
 
+@pytest.mark.parametrize(
+    ("more", "is_unasked"),
+    [
+        ({}, False),
+        ({"channel": "C1", "channel_type": "channel"}, True),
+        ({"channel": "C1", "channel_type": "channel", "text": "<@UBOT> how long?"}, False),
+        ({"channel": "C1", "channel_type": None, "type": "app_mention"}, False),
+        ({"channel": "C1", "channel_type": None}, False),  # of a shortcut
+    ],
+)
+def test_nobody_has_asked_us_what_is_said_in_a_channel_without_our_mention(
+    more: dict[str, Any], is_unasked: bool
+) -> None:
+    assert arrival(message(**more)).is_unasked == is_unasked
+
+
+def said(text: str, **more: Any) -> dict[str, Any]:
+    """What was written in a channel, in a thread of ours unless told otherwise."""
+    thread = {"thread_ts": "1700000000.000001"}
+    return message(text=text, channel="C1", channel_type="channel", **{**thread, **more})
+
+
+STANDING = Standing(trace_id=uuid4(), user_id="U1", is_answered=True, is_joined=False)
+
+
+def silence(
+    event: dict[str, Any], *, mode: ChannelMode = "follow-ups", standing: Standing | None = STANDING
+) -> str | None:
+    return turns.find_reason_for_silence(event, arrival(event), mode, standing)
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("and in the first year?", None),
+        ("what about part-timers", None),
+        ("how do I apply for it", None),
+        ("and for part-timers", None),
+        ("ok, and for part-timers?", None),
+        ("warum ist das so?", None),
+        ("thanks!", "NO_QUESTION"),
+        ("ok I'll try", "NO_QUESTION"),
+        ("lol nice one", "NO_QUESTION"),
+        ("what a mess", "NO_QUESTION"),
+        ("same for me", "NO_QUESTION"),
+        ("and thanks", "NO_QUESTION"),
+        ("run `a ? b : c` now", "NO_QUESTION"),
+        ("really?", "NO_QUESTION"),
+        ("see <https://wiki.example/a?b=1>", "NO_QUESTION"),
+        ("<@U2> is that right?", "TO_OTHERS"),
+        ("<!subteam^S1|@people> is that right?", "TO_OTHERS"),
+        ("<!here> is that right?", "TO_OTHERS"),
+    ],
+)
+def test_a_follow_up_without_a_mention_has_to_ask_and_to_call_nobody(
+    text: str, reason: str | None
+) -> None:
+    assert silence(said(text)) == reason
+    assert silence(said(text), mode="questions") == reason
+    assert silence(said(text), mode="mentions") == "CHANNEL"
+
+
+@pytest.mark.parametrize(
+    ("standing", "reason"),
+    [
+        (None, "NOT_OUR_THREAD"),
+        (replace(STANDING, is_answered=False), "NOT_OUR_THREAD"),
+        (replace(STANDING, is_joined=True), "OTHERS_TALK"),
+        (replace(STANDING, user_id="U2"), "OTHERS_TALK"),
+    ],
+)
+def test_a_follow_up_is_ours_only_between_us_and_who_asked(
+    standing: Standing | None, reason: str
+) -> None:
+    assert silence(said("and in the first year?"), standing=standing) == reason
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("how many days of leave do we get", None),
+        ("Hi all, where's the VPN guide? Thanks!", None),
+        ("The VPN is down, any ideas?", None),
+        ("wie viele Urlaubstage gibt es?", None),
+        ("有薪假有多少天？", None),
+        ("lunch?", "NO_QUESTION"),
+        ("who's in?", "NO_QUESTION"),
+        ("how are you all today?", "NO_QUESTION"),
+        ("can you help me?", "NO_QUESTION"),
+        ("lol nice one", "NO_QUESTION"),
+        ("The VPN is down", "NO_QUESTION"),
+        ("when I left it worked", "NO_QUESTION"),
+        ("and for part-timers", "NO_QUESTION"),  # of nothing said before
+        ("how do I get there <@U2>?", "TO_OTHERS"),
+        ("<!channel> who knows the VPN guide?", "TO_OTHERS"),
+    ],
+)
+def test_of_a_channel_only_whole_questions_to_nobody_in_particular_are_taken(
+    text: str, reason: str | None
+) -> None:
+    event = said(text, thread_ts=None)
+    assert silence(event, mode="questions", standing=None) == reason
+    assert silence(event, mode="follow-ups", standing=None) in ("CHANNEL", "TO_OTHERS")
+
+
+@pytest.mark.parametrize(
+    ("event", "joins"),
+    [
+        (said("and in the first year?"), False),
+        (said("thanks!"), False),
+        (said("I think 25", user="U2"), True),
+        (said("<@U2> do you know?"), True),
+    ],
+)
+def test_who_else_writes_or_is_called_joins_the_thread(event: dict[str, Any], joins: bool) -> None:
+    assert turns.joins(event, STANDING) == joins
+
+
 def test_a_message_without_text_asks_nothing() -> None:
     assert arrival(message(text=None)).question == ""
 
@@ -123,6 +249,28 @@ def test_the_question_comes_last_in_the_conversation() -> None:
         Turn(speaker="bot", text="25 [1]"),
         Turn(speaker="user", text="and part-time?"),
     )
+
+
+def test_a_question_without_an_answer_that_was_seen_is_said_alone() -> None:
+    past = [PastAnswer(trace_id=uuid4(), question="how many days?", answer="")]
+    assert [turn.text for turn in turns.read(past, "and part-time?")] == [
+        *("how many days?", "and part-time?")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("typed", "asked"),
+    [
+        ("new topic: how long?", "how long?"),
+        ("New topic. How long?", "How long?"),
+        ("new topic\nhow long?", "how long?"),
+        ("new topic branches?", "new topic branches?"),
+        ("new topic", "new topic"),
+    ],
+)
+def test_that_a_topic_is_new_is_no_part_of_the_question(typed: str, asked: str) -> None:
+    past = [PastAnswer(trace_id=uuid4(), question=typed, answer="30 s")]
+    assert [turn.text for turn in turns.read(past, typed)] == [asked, "30 s", asked]
 
 
 def changed(text: str = "how far?", *, after_s: float = 5, **more: Any) -> dict[str, Any]:

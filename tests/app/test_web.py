@@ -99,7 +99,20 @@ def test_slack_is_answered_when_it_verifies_the_url(bot: Bot) -> None:
 
 def test_slack_is_answered_when_it_checks_the_certificate(bot: Bot) -> None:
     with serving(bot) as caller:
-        assert caller.post("ssl_check=1&token=t", {"Content-Type": FORM}).status == 200
+        assert caller.submit({"ssl_check": "1", "token": "t"}).status == 200
+        assert caller.post("ssl_check=1&token=t", {"Content-Type": FORM}).status == 401
+
+
+def test_a_verification_token_in_the_environment_decides_nothing(
+    slack: SlackStandIn, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SLACK_SIGNING_SECRET", SECRET)
+    monkeypatch.setenv("SLACK_VERIFICATION_TOKEN", slack_payloads.TOKEN)
+    bot = Bot(slack, database)
+    check = {"ssl_check": "1", "token": slack_payloads.TOKEN}
+    with serving(bot) as caller:
+        assert caller.submit(check).status == 200
+    bot.settle()
 
 
 @pytest.mark.parametrize("how", [{"secret": "another"}, {"age_s": 301}, {"age_s": -301}])

@@ -66,9 +66,9 @@ class SlackStandIn:
         return f"{self._http.url}/api/"
 
     @contextmanager
-    def connected(self, app: App) -> Iterator[SocketModeHandler]:
-        """app, listening over Socket Mode as in production."""
-        handler = SocketModeHandler(app, self.app_token)
+    def connected(self, app: App, *, ping_interval_s: float = 10) -> Iterator[SocketModeHandler]:
+        """app, listening over Socket Mode as in production, where a ping is sent every 10 s."""
+        handler = SocketModeHandler(app, self.app_token, ping_interval=ping_interval_s)
         handler.client.connect()
         try:
             yield handler
@@ -137,9 +137,18 @@ class SlackStandIn:
                 text=text,
                 ts=self.workspace.next_ts(),
                 thread_ts=thread_ts,
+                team_id=self.workspace.find_team_id(user_id),
             )
             self.workspace.keep(channel_id, event)
         return event
+
+    def open_pane(self, *, channel_id: str, user_id: str = "U1") -> Json:
+        """A person has opened the pane of an app with assistant_view; Slack's event for it."""
+        with self._lock:
+            thread_ts = self.workspace.open_pane(channel_id)
+        return slack_payloads.assistant_thread_started(
+            channel_id=channel_id, user_id=user_id, thread_ts=thread_ts
+        )
 
     def edit(self, message: Mapping[str, Any], text: str, *, after_s: float = 5) -> Json:
         """A person has changed the text of a message after so long; Slack's event for it."""
@@ -179,7 +188,12 @@ class SlackStandIn:
         with self._lock:
             if spoken:
                 self.workspace.keep(event["channel"], {**event, "type": "message"})
-        payload = slack_payloads.event_callback(event, event_id or self._next_id("Ev"))
+        channel = event.get("channel") or event.get("item", {}).get("channel")
+        payload = slack_payloads.event_callback(
+            event,
+            event_id or self._next_id("Ev"),
+            is_ext_shared=self.workspace.is_ext_shared(channel),
+        )
         reason = "timeout" if retry_attempt else ""
         return self._send(
             "events_api", payload, retry_attempt=retry_attempt or 0, retry_reason=reason
@@ -195,6 +209,7 @@ class SlackStandIn:
             trigger_id=self._trigger_id(),
             response_url=self._response_url(),
         )
+        payload["team_id"] = self.workspace.find_team_id(user_id)
         return self._send("slash_commands", payload)
 
     def send_block_action(
@@ -218,7 +233,7 @@ class SlackStandIn:
             trigger_id=self._trigger_id(),
             response_url=self._response_url(),
         )
-        return self._send("interactive", payload)
+        return self._send_interaction(payload)
 
     def send_message_shortcut(
         self, callback_id: str, message: Mapping[str, Any], *, user_id: str, channel_id: str
@@ -230,12 +245,12 @@ class SlackStandIn:
             callback_id,
             user_id=user_id,
             channel_id=channel_id,
-            message={key: message[key] for key in message if key not in ("channel", "event_ts")},
+            message=slack_payloads.stored(message),
             trigger_id=self._trigger_id(),
             action_ts=action_ts,
             response_url=self._response_url(),
         )
-        return self._send("interactive", payload)
+        return self._send_interaction(payload)
 
     def send_view_submission(
         self, view: Mapping[str, Any], *, user_id: str, values: Mapping[str, Any]
@@ -244,7 +259,7 @@ class SlackStandIn:
         payload = slack_payloads.view_submission(
             view, user_id=user_id, values=values, trigger_id=self._trigger_id()
         )
-        return self._send("interactive", payload)
+        return self._send_interaction(payload)
 
     def send_block_suggestion(
         self, view: Mapping[str, Any], *, user_id: str, action_id: str, value: str
@@ -262,7 +277,7 @@ class SlackStandIn:
         payload = slack_payloads.block_suggestion(
             view, user_id=user_id, block_id=block["block_id"], action_id=action_id, value=value
         )
-        return self._send("interactive", payload)
+        return self._send_interaction(payload)
 
     def allow(self, method: str, answer: Mapping[str, Any]) -> None:
         """Answer a method that the stand-in does not play, always with the same."""
@@ -315,6 +330,15 @@ class SlackStandIn:
     def close_connections(self) -> None:
         """Close the open WebSockets without a word before."""
         self._socket.close_connections()
+
+    def mute_connections(self) -> None:
+        """Say nothing more on the open WebSockets, not even pong, and leave them open."""
+        self._socket.mute_connections()
+
+    def _send_interaction(self, payload: Json) -> str:
+        team_id = self.workspace.find_team_id(payload["user"]["id"])
+        payload["user"]["team_id"] = payload["team"]["id"] = team_id
+        return self._send("interactive", payload)
 
     def _send(self, kind: str, payload: Json, **more: object) -> str:
         envelope_id = self._next_id("envelope-")

@@ -6,6 +6,7 @@ from typing import Any
 
 POST_TEXT = 40_000
 UPDATE_TEXT = 4_000
+PROMPTS = 4
 MESSAGE_BLOCKS = 50
 VIEW_BLOCKS = 100
 MARKDOWN_TEXT = 12_000  # summed over the markdown blocks of a message
@@ -80,6 +81,8 @@ def _in_block(block: Json, at: str) -> Iterator[str]:
         yield from _too_many(block.get("fields", []), 10, f"{at}/fields")
         for number, text in enumerate(block.get("fields", [])):
             yield from _text(text, 2_000, f"{at}/fields/{number}")
+        if not isinstance(block.get("expand", False), bool):
+            yield f"must be a boolean [json-pointer:/blocks{at}/expand]"
         if block.get("accessory"):
             yield from _element(block["accessory"], f"{at}/accessory")
     if kind == "header":

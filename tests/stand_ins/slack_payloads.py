@@ -9,7 +9,7 @@ Json = dict[str, Any]
 TOKEN = "verification-token"  # Slack still sends one; nothing may rely on it
 
 
-def event_callback(event: Mapping[str, Any], event_id: str) -> Json:
+def event_callback(event: Mapping[str, Any], event_id: str, *, is_ext_shared: bool = False) -> Json:
     authorization = {
         "enterprise_id": None,
         "team_id": TEAM_ID,
@@ -26,16 +26,23 @@ def event_callback(event: Mapping[str, Any], event_id: str) -> Json:
         "event_id": event_id,
         "event_time": int(float(event.get("event_ts") or event.get("ts") or 0)),
         "authorizations": [authorization],
-        "is_ext_shared_channel": False,
+        "is_ext_shared_channel": is_ext_shared,
         "event_context": f"4-{event_id}",
     }
 
 
 def message(
-    *, channel_id: str, user_id: str, text: str, ts: str, thread_ts: str | None = None
+    *,
+    channel_id: str,
+    user_id: str,
+    text: str,
+    ts: str,
+    thread_ts: str | None = None,
+    team_id: str = TEAM_ID,
 ) -> Json:
-    """The message event for what a person wrote."""
+    """The message event for what a person wrote; team_id is whose they are."""
     thread = {} if thread_ts is None else {"thread_ts": thread_ts}
+    elsewhere = {} if team_id == TEAM_ID else {"user_team": team_id, "source_team": team_id}
     return {
         "type": "message",
         "channel": channel_id,
@@ -46,6 +53,16 @@ def message(
         "ts": ts,
         "event_ts": ts,
         **thread,
+        **elsewhere,
+    }
+
+
+def assistant_thread_started(*, channel_id: str, user_id: str, thread_ts: str) -> Json:
+    thread = {"user_id": user_id, "channel_id": channel_id, "thread_ts": thread_ts}
+    return {
+        "type": "assistant_thread_started",
+        "assistant_thread": {**thread, "context": {"team_id": TEAM_ID}},
+        "event_ts": thread_ts,
     }
 
 
@@ -53,7 +70,7 @@ def message_changed(
     message: Mapping[str, Any], before: Mapping[str, Any], *, channel_id: str, ts: str
 ) -> Json:
     """That a message reads otherwise, or has got something that Slack puts below it."""
-    return _hidden("message_changed", before, channel_id, ts, message=_stored(message))
+    return _hidden("message_changed", before, channel_id, ts, message=stored(message))
 
 
 def message_deleted(before: Mapping[str, Any], *, channel_id: str, ts: str) -> Json:
@@ -70,14 +87,14 @@ def _hidden(
         "hidden": True,
         "channel": channel_id,
         "channel_type": CHANNEL_KINDS[channel_id[0]],
-        "previous_message": _stored(before),
+        "previous_message": stored(before),
         "ts": ts,
         "event_ts": ts,
         **more,
     }
 
 
-def _stored(message: Mapping[str, Any]) -> Json:
+def stored(message: Mapping[str, Any]) -> Json:
     """A message without what only its event has."""
     of_event = ("channel", "channel_type", "event_ts")
     return {**{key: message[key] for key in message if key not in of_event}, "type": "message"}

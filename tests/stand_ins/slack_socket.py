@@ -31,6 +31,18 @@ class Ack:
     ack_seconds: float  # since the envelope was sent
 
 
+class MuteableConnection(ServerConnection):
+    """A connection on which the server can fall silent; what it has to say is then lost."""
+
+    is_mute = False
+
+    def send_data(self) -> None:
+        if self.is_mute:
+            self.protocol.data_to_send()
+        else:
+            super().send_data()
+
+
 class SocketMode:
     """A WebSocket server on a free port of 127.0.0.1, running while its with-block does.
 
@@ -41,11 +53,18 @@ class SocketMode:
     def __init__(self) -> None:
         self.acks: Recording[Ack] = Recording()
         # Slack's clients offer no compression. A client that died gets 1 s to say goodbye.
-        self._server = serve(self._talk, "127.0.0.1", 0, compression=None, close_timeout=1)
+        self._server = serve(
+            self._talk,
+            "127.0.0.1",
+            0,
+            compression=None,
+            close_timeout=1,
+            create_connection=MuteableConnection,
+        )
         self._thread = threading.Thread(target=self._server.serve_forever)
         self._changed = threading.Condition()
-        self._connections: deque[ServerConnection] = deque()  # the next in turn first
-        self._addresses: dict[ServerConnection, object] = {}  # a closed one does not tell its own
+        self._connections: deque[MuteableConnection] = deque()  # the next in turn first
+        self._addresses: dict[MuteableConnection, object] = {}  # a closed one does not tell its own
         self._waiting: deque[Mapping[str, Any]] = deque()
         self._sent_at: dict[str, float] = {}
 
@@ -92,6 +111,13 @@ class SocketMode:
         for connection in old:
             connection.close()
 
+    def mute_connections(self) -> None:
+        """Leave the open connections open without a sign of life; envelopes wait for new ones."""
+        with self._changed:
+            for connection in self._connections:
+                connection.is_mute = True
+            self._connections.clear()
+
     def close_connections(self, client_address: object = None) -> None:
         """Close the connection from one address, or all of them, by a closing handshake."""
         with self._changed:
@@ -100,7 +126,7 @@ class SocketMode:
             if client_address in (None, address):
                 connection.close()
 
-    def _talk(self, connection: ServerConnection) -> None:
+    def _talk(self, connection: MuteableConnection) -> None:
         address = connection.remote_address
         with self._changed:
             connection.send(json.dumps(_hello(len(self._connections) + 1)))

@@ -36,7 +36,8 @@ class Workspace:
     """Every channel and user exists whose id begins as Slack's do.
 
     What channels and users hold for an id is laid over what conversations.info and users.info
-    say of it: channels["C1"] = {"is_ext_shared": True}.
+    say of it: channels["C1"] = {"is_ext_shared": True}, users["U1"] = {"team_id": "T0002"}. What
+    Slack sends of them agrees with that.
     """
 
     def __init__(self) -> None:
@@ -44,6 +45,7 @@ class Workspace:
         self.users: dict[str, Json] = {}
         self._messages: defaultdict[str, dict[str, Json]] = defaultdict(dict)  # by channel, ts
         self._shown_to: dict[tuple[str, str], str] = {}  # of ephemeral messages, by channel, ts
+        self._streaming: set[tuple[str, str]] = set()  # by channel, ts
         self._ts_count = 0
         self._trigger_ids: set[str] = set()
         self.methods: Mapping[str, Callable[[Json], Json]] = {
@@ -52,7 +54,11 @@ class Workspace:
             "chat.postEphemeral": self._post_ephemeral,
             "chat.update": self._update,
             "chat.delete": self._delete,
+            "chat.startStream": self._start_stream,
+            "chat.appendStream": self._append_stream,
+            "chat.stopStream": self._stop_stream,
             "assistant.threads.setStatus": self._set_status,
+            "assistant.threads.setSuggestedPrompts": self._set_suggested_prompts,
             "reactions.add": self._react,
             "reactions.remove": self._unreact,
             "conversations.replies": self._replies,
@@ -74,6 +80,13 @@ class Workspace:
     def keep(self, channel_id: str, message: Mapping[str, Any]) -> None:
         """Store a message that a person wrote, unless it is there already."""
         self._messages[channel_id].setdefault(message["ts"], {"type": "message", **message})
+
+    def open_pane(self, channel_id: str) -> str:
+        """Put the root of a new thread of ours into direct messages; its ts."""
+        root = {"type": "message", "subtype": "assistant_app_thread", "ts": self.next_ts()}
+        root |= {"user": BOT_USER_ID, "bot_id": BOT_ID, "text": "New Assistant Thread"}
+        self.keep(channel_id, {**root, "thread_ts": root["ts"]})
+        return root["ts"]
 
     def change(self, channel_id: str, ts: str, changes: Mapping[str, Any]) -> tuple[Json, Json]:
         """Change a message that a person wrote; as it was, and as it is."""
@@ -108,6 +121,14 @@ class Workspace:
         if self._shown_to[channel_id, ts] != user_id:
             raise KeyError(ts)
         return None
+
+    def find_team_id(self, user_id: str) -> str:
+        """Whose a person is."""
+        return str(self.users.get(user_id, {}).get("team_id", TEAM_ID))
+
+    def is_ext_shared(self, channel: object) -> bool:
+        """Whether the channel that an event names, if it does, is shared with other companies."""
+        return bool(self.channels.get(str(channel), {}).get("is_ext_shared"))
 
     def next_ts(self) -> str:
         self._ts_count += 1
@@ -148,6 +169,8 @@ class Workspace:
     def _update(self, params: Json) -> Json:
         channel_id = self._open_channel(params)
         message = self._own_message(channel_id, params.get("ts"), "cant_update_message")
+        if (channel_id, message["ts"]) in self._streaming:
+            raise Refused("streaming_state_conflict")
         changed = _new_message({**message, **params}, slack_limits.UPDATE_TEXT)
         changed["ts"] = message["ts"]
         changed["edited"] = {"user": BOT_USER_ID, "ts": self.next_ts()}
@@ -160,10 +183,64 @@ class Workspace:
         del self._messages[channel_id][message["ts"]]
         return {"ok": True, "channel": channel_id, "ts": message["ts"]}
 
+    def _start_stream(self, params: Json) -> Json:
+        channel_id = self._open_channel(params)
+        self._stored(channel_id, _ts(params.get("thread_ts"), "invalid_thread_ts"))
+        for whom in ("recipient_team_id", "recipient_user_id"):
+            if not channel_id.startswith("D") and not params.get(whom):
+                raise Refused(f"missing_{whom}")
+        message = {"type": "message", "user": BOT_USER_ID, "bot_id": BOT_ID, "app_id": APP_ID}
+        message |= {"text": "", "thread_ts": params["thread_ts"], "ts": self.next_ts()}
+        self._messages[channel_id][message["ts"]] = message
+        self._streaming.add((channel_id, message["ts"]))
+        return {"ok": True, "channel": channel_id, "ts": self._grow(message, params)["ts"]}
+
+    def _append_stream(self, params: Json) -> Json:
+        if not params.get("markdown_text"):
+            raise Refused("invalid_arguments")
+        message = self._grow(self._streaming_message(params), params)
+        return {"ok": True, "channel": params["channel"], "ts": message["ts"]}
+
+    def _stop_stream(self, params: Json) -> Json:
+        message = self._streaming_message(params)
+        blocks = params.get("blocks") or []
+        if len(blocks) > slack_limits.MESSAGE_BLOCKS:
+            raise Refused("msg_blocks_too_many")
+        if details := slack_limits.problems(blocks):
+            raise Refused("invalid_blocks", *details)
+        self._grow(message, params)
+        message |= {key: params[key] for key in ("blocks", "metadata") if params.get(key)}
+        self._streaming.remove((params["channel"], message["ts"]))
+        return {"ok": True, "channel": params["channel"], "ts": message["ts"], "message": message}
+
+    def _streaming_message(self, params: Json) -> Json:
+        channel_id = self._open_channel(params)
+        message = self._own_message(channel_id, params.get("ts"), "message_not_owned_by_app")
+        if (channel_id, message["ts"]) not in self._streaming:
+            raise Refused("message_not_in_streaming_state")
+        return message
+
+    def _grow(self, message: Json, params: Json) -> Json:
+        more = params.get("markdown_text") or ""
+        if len(more) > slack_limits.MARKDOWN_TEXT:
+            raise Refused("msg_too_long")
+        message["text"] += more
+        return message
+
     def _set_status(self, params: Json) -> Json:
         channel_id = self._open_channel({"channel": params.get("channel_id")})
         self._stored(channel_id, _ts(params.get("thread_ts"), "invalid_thread_ts"))
         if "status" not in params:
+            raise Refused("invalid_arguments")
+        return {"ok": True}
+
+    def _set_suggested_prompts(self, params: Json) -> Json:
+        channel_id = self._open_channel({"channel": params.get("channel_id")})
+        if "thread_ts" in params:
+            self._stored(channel_id, _ts(params["thread_ts"], "invalid_thread_ts"))
+        prompts = params.get("prompts") or []
+        is_whole = all(prompt.get("title") and prompt.get("message") for prompt in prompts)
+        if not 1 <= len(prompts) <= slack_limits.PROMPTS or not is_whole:
             raise Refused("invalid_arguments")
         return {"ok": True}
 

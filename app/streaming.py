@@ -1,0 +1,149 @@
+"""An answer that is seen while it is written."""
+
+import re
+import threading
+from collections.abc import Callable
+from itertools import takewhile
+from time import monotonic
+from uuid import UUID
+
+from slack_sdk import WebClient
+
+from app import markdown, posting
+from app.blocks import MESSAGE_TEXT, build_below
+from app.records import Answer, Arrival
+
+INTERVAL_S = 1.0  # between two additions to an answer; Slack takes about 100 a minute of them all
+
+
+class Stream:
+    """The message in which one answer grows; safe to use from several threads.
+
+    It only ever holds what its answer begins with, and waits for Slack neither long nor again.
+    What goes wrong ends the growing: then finish says that the answer does not stand there, and
+    the message, where there is one, is to be replaced by the whole.
+    """
+
+    def __init__(
+        self,
+        client: WebClient,
+        arrival: Arrival,
+        trace_id: UUID,
+        started: Callable[[str], None],
+        *,
+        interval_s: float,
+    ) -> None:
+        """started is told the ts of the message as soon as there is one."""
+        self.ts: str | None = None
+        self._client = client
+        self._arrival = arrival
+        self._trace_id = trace_id
+        self._started = started
+        self._interval_s = interval_s
+        self._lock = threading.RLock()
+        self._draft = ""
+        self._shown = ""
+        self._next_at = 0.0  # on the clock of monotonic
+        self._is_over = not posting.can_stream(arrival)
+
+    @property
+    def text(self) -> str:
+        """What is seen so far, as Markdown."""
+        return self._shown.replace(markdown.APART, "")
+
+    def grow(self, answer: Answer) -> None:
+        """Show what of the answer so far has settled; raises StoppedByAsker.
+
+        Its end may still change with what follows, so only what two in a row begin with is shown,
+        and no half marker, link or table.
+        """
+        with self._lock:
+            if self._is_over or len(answer.text) > MESSAGE_TEXT:
+                return
+            draft = markdown.build(answer.text)
+            settled, self._draft = _settle(self._draft, draft), draft
+            more = settled.removeprefix(self._shown)
+            is_more = settled.startswith(self._shown) and more.strip()
+            if is_more and monotonic() >= self._next_at:
+                self._append(more)
+
+    def finish(self, answer: Answer) -> bool:
+        """Show the rest of the whole answer and its sources; whether all of it stands there.
+
+        Raises StoppedByAsker. A stream that is not finished is over, too.
+        """
+        with self._lock:
+            whole = markdown.build(answer.text)
+            fits = whole.startswith(self._shown) and len(whole) <= MESSAGE_TEXT
+            if self.ts is None or self._is_over or not fits:
+                self.end()
+                return False
+            try:
+                rest, below = whole.removeprefix(self._shown), build_below(answer)
+                posting.stop_stream(
+                    self._client, self._arrival, self.ts, rest, below, self._trace_id
+                )
+            except posting.StreamLost:
+                self.end()
+                return False
+            except posting.StoppedByAsker:
+                self._is_over = True
+                raise
+            self._shown, self._is_over = whole, True
+            return True
+
+    def end(self) -> None:
+        """Let nothing grow any more, so that the message can be replaced or deleted."""
+        with self._lock:
+            if self.ts is not None and not self._is_over:
+                posting.abandon_stream(self._client, self._arrival, self.ts)
+            self._is_over = True
+
+    def _append(self, more: str) -> None:
+        self._next_at = monotonic() + self._interval_s
+        try:
+            if self.ts is None:
+                self.ts = posting.start_stream(self._client, self._arrival)
+                self._started(self.ts)
+            posting.append_to_stream(self._client, self._arrival, self.ts, more)
+        except posting.StreamLimited as limited:
+            self._next_at = monotonic() + limited.retry_after_s
+        except posting.StreamLost:
+            self.end()
+        except posting.StoppedByAsker:
+            self._is_over = True
+            raise
+        else:
+            self._shown += more
+
+
+def _settle(before: str, draft: str) -> str:
+    """What two drafts begin with, without a word, code, marker, link or table that may go on.
+
+    The same twice tells nothing: what closes it, a fence say, may be there for the time being.
+    """
+    if before == draft:
+        return ""
+    pairs = zip(before, draft, strict=False)
+    length = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+    common = draft[:length]
+    if before[length : length + 1].strip() or draft[length : length + 1].strip():
+        common = common.removesuffix(re.split(r"\s", common)[-1])
+    lines = common.split("\n")
+    whole = len(lines) - (not lines[-1])  # a last line that has not begun may still be a row
+    while whole and lines[whole - 1].lstrip().startswith("|"):
+        whole -= 1
+        lines = [*lines[:whole], ""]
+    return "\n".join([*lines[:-1], _finished(lines[-1])])
+
+
+def _finished(line: str) -> str:
+    """A line without the code, marker or link at its end that may go on."""
+    if line.count("`") % 2:
+        return line[: line.rfind("`")]
+    closed = line.rfind("]")
+    opened = line.find("[", closed + 1)
+    if opened >= 0:
+        return line[:opened]
+    is_open = line.startswith("](", closed) and ")" not in line[closed:]
+    return line[: line.rfind("[", 0, closed)] if closed >= 0 and is_open else line

@@ -1,0 +1,472 @@
+"""Answers that grow: seen once, whole, and never by halves."""
+
+import html
+import random
+import re
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from itertools import chain, pairwise
+from threading import Event, Thread
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from app import markdown, posting, traces
+from app.answering import Tell, Writing
+from app.config import Settings
+from app.generate.anthropic import Claude
+from app.jobs import Jobs
+from app.records import Answer, Arrival, Citation, Turn
+from retrieval.db import Database
+from retrieval.records import Candidate, Query, StoredSection
+from tests.app.bot import Bot, find_rows
+from tests.stand_ins.claude import Cite, ClaudeStandIn, Text
+from tests.stand_ins.slack import SlackStandIn
+
+ANSWERS = 200
+SOURCE = "https://wiki.example/leave"
+WORDS = [f"Sentence {number} says so. [1]" for number in range(1, 7)]
+TEXT = " ".join(WORDS)
+CITATION = Citation(
+    marker=1,
+    section_id=1,
+    path="leave.md",
+    title="Leave",
+    heading_path=("Leave",),
+    url=SOURCE,
+    cited_text="It says so.",
+    owner=None,
+    updated_at=None,
+    verified_at=None,
+)
+
+
+def build_answer(text: str) -> Answer:
+    return Answer(text=text, citations=(CITATION,))
+
+
+DRAFTS = [build_answer(" ".join(WORDS[:count])) for count in range(1, 7)]
+
+
+@pytest.fixture
+def growing(bot: Bot) -> Bot:
+    """A bot whose answer to "how?" comes by and by."""
+    bot.answerer.answers["how?"] = build_answer(TEXT)
+    bot.answerer.written["how?"] = DRAFTS
+    return bot
+
+
+def appended(slack: SlackStandIn) -> list[str]:
+    return [call.params["markdown_text"] for call in slack.calls("chat.appendStream")]
+
+
+def posted(slack: SlackStandIn, channel_id: str = "C1") -> list[dict[str, Any]]:
+    """The bot's messages."""
+    return [each for each in slack.messages(channel_id) if each.get("bot_id")]
+
+
+def build_arrival(slack: SlackStandIn, question: str, **changes: Any) -> Arrival:
+    """A question that somebody has just written in a channel."""
+    ts = slack.write(question, channel_id="C1")["ts"]
+    values: dict[str, Any] = {
+        "question": question,
+        "surface": "slack",
+        "team_id": "T0001",
+        "channel_id": "C1",
+        "message_ts": ts,
+        "thread_ts": ts,
+        "user_id": "U1",
+        "user_team_id": "T0001",
+    }
+    return Arrival(**{**values, **changes})
+
+
+def find_trace(bot: Bot) -> Any:
+    (trace,) = find_rows(bot.database, "traces")
+    return trace
+
+
+def assert_whole(message: dict[str, Any]) -> None:
+    """The answer stands there once, posted as one, with its source list and the buttons."""
+    *sections, sources, buttons = message["blocks"]
+    assert "\n\n".join(section["text"]["text"] for section in sections) == TEXT
+    assert_below([sources, buttons])
+
+
+def assert_below(blocks: list[dict[str, Any]]) -> None:
+    sources, buttons = blocks
+    assert SOURCE in sources["elements"][0]["text"]
+    assert buttons["elements"][0]["type"] == "feedback_buttons"
+
+
+def test_an_answer_grows_and_ends_with_its_sources_and_the_buttons(growing: Bot) -> None:
+    answer = growing.ask("how?")
+    assert answer["text"] == TEXT
+    assert_below(answer["blocks"])
+    assert answer["metadata"]["event_payload"] == {"trace_id": str(find_trace(growing).trace_id)}
+    assert len(posted(growing.slack)) == 1 and len(appended(growing.slack)) == 5
+    assert find_trace(growing).answer_ts == [answer["ts"]]
+    assert not growing.slack.calls("chat.postMessage") + growing.slack.calls("chat.update")
+
+
+def test_in_a_channel_slack_is_told_for_whom_an_answer_grows(growing: Bot) -> None:
+    growing.ask("how?")
+    (call,) = growing.slack.calls("chat.startStream")
+    assert call.params["recipient_user_id"] == "U1"
+    assert call.params["recipient_team_id"] == "T0001"
+
+
+def test_for_a_guest_of_another_workspace_slack_is_told_which(growing: Bot) -> None:
+    growing.jobs.take(build_arrival(growing.slack, "how?", user_team_id="T0999"))
+    growing.settle()
+    (call,) = growing.slack.calls("chat.startStream")
+    assert call.params["recipient_team_id"] == "T0999"
+
+
+def test_where_nobody_knows_for_whom_the_answer_comes_whole(growing: Bot) -> None:
+    growing.jobs.take(build_arrival(growing.slack, "how?", user_team_id=None))
+    growing.settle()
+    assert not growing.slack.calls("chat.startStream")
+    (answer,) = posted(growing.slack)
+    assert_whole(answer)
+
+
+def test_in_direct_messages_an_answer_grows_too(growing: Bot) -> None:
+    message = growing.slack.write("how?", channel_id="D1")
+    growing.slack.send_event({**message, "channel_type": "im"})
+    growing.slack.wait_for_call("chat.stopStream")
+    (answer,) = posted(growing.slack, "D1")
+    assert (answer["text"], answer["thread_ts"]) == (TEXT, message["ts"])
+
+
+@pytest.mark.parametrize("error", ["message_not_in_streaming_state", "internal_error"])
+def test_an_answer_whose_stream_ends_early_stands_there_whole_once(
+    growing: Bot, error: str
+) -> None:
+    slack = growing.slack
+    release = Event()
+    growing.answerer.written["how?"] = DRAFTS[:4]
+    growing.answerer.held["how?"] = release
+    event = growing.mention("how?")
+    slack.send_event(event)
+    growing.answerer.wait_until_asked("how?")
+    # The first two are taken, the third not; the rest is never sent by parts.
+    slack.fail_next("chat.appendStream", body={"ok": True}, after_storing=True, times=2)
+    slack.fail_next("chat.appendStream", body={"ok": False, "error": error})
+    slack.fail_next("chat.stopStream", body={"ok": False, "error": error}, after_storing=True)
+    release.set()
+    slack.wait_for_call("chat.update")
+    growing.settle()
+    (answer,) = posted(slack)
+    assert_whole(answer)
+    assert find_trace(growing).answer_ts == [answer["ts"]]
+    assert find_trace(growing).outcome == "answered"
+
+
+def test_a_stream_that_has_ended_when_the_answer_does_is_replaced(growing: Bot) -> None:
+    growing.slack.fail_next(
+        "chat.stopStream",
+        body={"ok": False, "error": "message_not_in_streaming_state"},
+    )
+    answer = growing.ask("how?")
+    assert_whole(answer)
+    assert len(posted(growing.slack)) == 1
+
+
+@pytest.mark.parametrize("method", ["chat.appendStream", "chat.stopStream"])
+@pytest.mark.parametrize("after_storing", [True, False])
+def test_where_nobody_knows_what_is_seen_the_whole_takes_its_place(
+    growing: Bot, method: str, after_storing: bool
+) -> None:
+    growing.slack.fail_next(method, drop_connection=True, after_storing=after_storing)
+    answer = growing.ask("how?")
+    assert_whole(answer)
+    assert len(posted(growing.slack)) == 1
+
+
+def test_a_stream_that_may_have_begun_is_not_seen_beside_the_answer(growing: Bot) -> None:
+    growing.slack.fail_next("chat.startStream", drop_connection=True, after_storing=True)
+    growing.ask("how?")
+    *empty, answer = posted(growing.slack)
+    assert_whole(answer)
+    assert [each["text"] for each in empty] == [""]
+
+
+@pytest.mark.parametrize(
+    "error", ["missing_scope", "channel_type_not_supported", "not_allowed_token_type"]
+)
+def test_where_slack_takes_no_stream_the_answer_comes_whole(growing: Bot, error: str) -> None:
+    growing.slack.fail_next("chat.startStream", body={"ok": False, "error": error})
+    assert_whole(growing.ask("how?"))
+    assert len(growing.slack.calls("chat.startStream")) == 1
+    assert len(posted(growing.slack)) == 1
+
+
+def test_a_message_that_cannot_be_changed_gives_way_to_the_whole(growing: Bot) -> None:
+    growing.slack.fail_next("chat.stopStream", body={"ok": False, "error": "internal_error"})
+    growing.slack.fail_next("chat.update", body={"ok": False, "error": "edit_window_closed"})
+    assert_whole(growing.ask("how?"))
+    assert len(posted(growing.slack)) == 1
+
+
+def test_the_asker_may_stop_an_answer(growing: Bot) -> None:
+    slack = growing.slack
+    slack.fail_next("chat.appendStream", body={"ok": True}, after_storing=True, times=2)
+    slack.fail_next("chat.appendStream", body={"ok": False, "error": "stopped_by_user"})
+    answer = growing.ask("how?")
+    assert answer["text"] == " ".join(WORDS[:2])
+    assert len(posted(slack)) == 1 and len(appended(slack)) == 3
+    assert not slack.calls("chat.postMessage") + slack.calls("chat.update")
+    trace = find_trace(growing)
+    assert (trace.outcome, trace.error_class) == ("stopped", None)
+    assert trace.answer == " ".join(WORDS[:2]) and trace.answer_ts == [answer["ts"]]
+
+
+def test_the_asker_may_stop_an_answer_at_its_end(growing: Bot) -> None:
+    growing.slack.fail_next("chat.stopStream", body={"ok": False, "error": "stopped_by_user"})
+    growing.ask("how?")
+    assert len(posted(growing.slack)) == 1
+    assert not growing.slack.calls("chat.postMessage") + growing.slack.calls("chat.update")
+    assert find_trace(growing).outcome == "stopped"
+
+
+def test_when_slack_asks_to_wait_the_answer_goes_on_later(growing: Bot) -> None:
+    slack = growing.slack
+    slack.fail_next("chat.appendStream", status=429, headers={"Retry-After": "30"})
+    answer = growing.ask("how?")  # 30 s are not waited for: what is left comes at the end
+    assert answer["text"] == TEXT and len(posted(slack)) == 1
+    assert len(appended(slack)) == 1
+    assert_below(answer["blocks"])
+
+
+def test_the_end_of_an_answer_waits_as_told(growing: Bot) -> None:
+    growing.slack.fail_next("chat.stopStream", status=429, headers={"Retry-After": "1"}, times=2)
+    answer = growing.ask("how?")
+    assert answer["text"] == TEXT and len(posted(growing.slack)) == 1
+
+
+def test_what_is_seen_of_an_answer_that_fails_gives_way_to_the_reference(growing: Bot) -> None:
+    growing.answerer.answers["how?"] = RuntimeError("Claude broke off")
+    answer = growing.ask("how?")
+    assert str(find_trace(growing).trace_id) in answer["text"]
+    assert "Sentence" not in str(answer["blocks"]) and len(posted(growing.slack)) == 1
+
+
+def test_the_answer_to_a_question_deleted_meanwhile_goes(growing: Bot) -> None:
+    slack, release = growing.slack, Event()
+    slack.delay("chat.appendStream", release)
+    event = growing.mention("how?")
+    slack.send_event(event)
+    slack.wait_for_call("chat.appendStream")
+    slack.wait_for_ack(slack.send_event(slack.delete(event)))
+    slack.wait_for_call("chat.delete")
+    release.set()
+    growing.settle()
+    assert posted(slack) == []
+
+
+def test_the_answer_to_a_question_edited_meanwhile_is_replaced(growing: Bot) -> None:
+    slack, release = growing.slack, Event()
+    slack.delay("chat.appendStream", release)
+    event = growing.mention("how?")
+    slack.send_event(event)
+    slack.wait_for_call("chat.appendStream")
+    edited = slack.edit(event, "<@U0BOT> how long?")
+    slack.wait_for_ack(slack.send_event(edited))
+    growing.app.listener_runner.listener_executor.shutdown()
+    release.set()
+    growing.settle()
+    (answer,) = posted(slack)
+    assert answer["text"] == "You ask: how long?"
+
+
+def test_when_the_bot_stops_what_is_seen_gives_way_to_the_reference(growing: Bot) -> None:
+    slack, release = growing.slack, Event()
+    slack.delay("chat.appendStream", release)
+    slack.send_event(growing.mention("how?"))
+    slack.wait_for_call("chat.appendStream")
+    closing = Thread(target=growing.jobs.close, args=(0,))
+    closing.start()
+    release.set()
+    closing.join()
+    (answer,) = posted(slack)
+    trace = find_trace(growing)
+    assert str(trace.trace_id) in answer["text"] and "Sentence" not in str(answer)
+    assert (trace.outcome, trace.error_class) == ("failed", "Stopped")
+
+
+def test_a_long_answer_goes_on_in_further_messages(bot: Bot) -> None:
+    paragraphs = ["word " * 500 + "[1]" for _ in range(6)]  # 2,500 characters each
+    text = "\n\n".join(paragraphs)
+    bot.answerer.written["how?"] = [
+        build_answer("\n\n".join(paragraphs[:count])) for count in range(1, 7)
+    ]
+    bot.answerer.answers["how?"] = build_answer(text)
+    bot.ask("how?")
+    messages = posted(bot.slack)
+    sections = [
+        block["text"]["text"].split()
+        for message in messages
+        for block in message["blocks"]
+        if block["type"] == "section"
+    ]
+    assert len(messages) == 2 and list(chain(*sections)) == text.split()
+    assert find_trace(bot).answer_ts == [message["ts"] for message in messages]
+
+
+def test_words_in_an_answer_page_nobody_while_it_grows(bot: Bot) -> None:
+    page = "Page <!channel> and <!subteam^S123|@oncall>, or @here, when <@U0AAAA> is away. [1]"
+    mail = "Write to payroll-help@corp.example, or `payroll-help@corp.example`. [1]"
+    drafts = [build_answer(text) for text in (page, f"{page} {mail}", f"{page} {mail} So it is.")]
+    bot.answerer.written["who?"] = drafts
+    bot.answerer.answers["who?"] = drafts[-1]
+    answer = bot.ask("who?")
+    assert len(appended(bot.slack)) == 2
+    assert not re.search(r"<[@!#]|(?<!\w)@here", answer["text"])
+    assert mail in answer["text"]
+    assert answer["text"].replace(markdown.APART, "") == drafts[-1].text
+
+
+# Any answer, however it is cut
+
+
+PARAGRAPHS = [
+    "Run `items[1]` and ``a ` b`` at 10:00, or write to payroll-help@corp.example.",
+    f"See [the leave page]({SOURCE}) (or {SOURCE}), **in bold**, _in italics_ and ~~struck~~.",
+    "```python\nrows[2] = {'a': [1]}\n\nif a < b:\n    print('<!-- x -->')\n```",
+    "| Code | Means |\n| --- | --- |\n| `E1` | **too** many |\n| `E2` | |",
+    "1. Stop it.\n2. Start it:\n\n   ```\n   spool start\n   ```\n\n3. Wait.",
+    "- one\n  - nested <b>one</b>\n- two\n\n> quoted, she said",
+    "## A heading\n\nÜñïcödé 🙂 with a line\nbreak and 1 < 2 && 3 > 2.",
+    "Restart <service> for <@U0AAAA>, not <!channel>; the limit is 15 %.",
+]
+PAGES = ("Leave is 30 days. Ask early.", "Sick leave is paid. Send the note.")
+
+
+def build_generated(seed: int) -> list[Text]:
+    """Some paragraphs as the blocks of one answer, cut anywhere, some of them cited."""
+    generator = random.Random(seed)
+    text = "\n\n".join(generator.choices(PARAGRAPHS, k=generator.randint(1, 5)))
+    cuts = sorted({0, len(text), *generator.choices(range(len(text)), k=generator.randint(0, 8))})
+    blocks = []
+    for start, end in pairwise(cuts):
+        is_cited = generator.random() < 0.6 or end == len(text)
+        cites: list[Cite] = [(generator.randrange(2), 0, 1)] if is_cited else []
+        blocks.append(Text(text[start:end], cites=cites))
+    return blocks
+
+
+def section(number: int) -> Candidate:
+    return Candidate(
+        section=StoredSection(
+            section_id=number,
+            document_id=number,
+            path=f"{number}.md",
+            title=f"Page {number}",
+            heading_path=(f"Page {number}",),
+            text=PAGES[number],
+            url=SOURCE if number == 0 else "https://wiki.example/sick",
+            owner=None,
+            updated_at=None,
+            verified_at=None,
+        ),
+        hits=(),
+        rrf_score=0.0,
+    )
+
+
+class Generated:
+    """Answers by Claude from two sections."""
+
+    def __init__(self, database: Database, claude: Claude) -> None:
+        self._database, self._claude = database, claude
+
+    def answer(
+        self,
+        turns: tuple[Turn, ...],
+        trace_id: UUID,
+        before_saving: Callable[[], None],
+        tell: Tell,
+    ) -> Answer:
+        question = turns[-1].text
+        answer = self._claude.generate(
+            turns,
+            Query(text=question, question=question),
+            [section(0), section(1)],
+            lambda answer: tell(Writing(answer=answer)),
+        )
+        before_saving()
+        traces.save_answer(self._database, trace_id, answer, settings={}, stage_ms={})
+        return answer
+
+
+@pytest.fixture
+def claude_stand_in() -> Iterator[ClaudeStandIn]:
+    with ClaudeStandIn(piece_characters=3) as stand_in:
+        yield stand_in
+        stand_in.assert_no_unknown_calls()
+
+
+@pytest.fixture
+def jobs(slack: SlackStandIn, database: Database, claude_stand_in: ClaudeStandIn) -> Iterator[Jobs]:
+    """Questions answered by Claude, each answer growing as often as it can."""
+    settings = Settings.model_validate(
+        {
+            "anthropic_api_key": claude_stand_in.api_key,
+            "anthropic_base_url": claude_stand_in.base_url,
+        }
+    )
+    with Claude(settings) as claude:
+        yield Jobs(
+            client=posting.build_client(slack.bot_token, slack.api_url),
+            database=database,
+            answerer=Generated(database, claude),
+            executor=ThreadPoolExecutor(2),
+            stream_interval_s=0,
+        )
+
+
+def squeeze(text: str) -> str:
+    """What is left without the markers, for which a blank or a line may be put in."""
+    return "".join(re.sub(r"\[\d\]", "", text).split())
+
+
+def read_words(shown: str) -> list[str]:
+    """The words that somebody sees, of Markdown or mrkdwn alike, but for the numbers of steps."""
+    labels = re.sub(r"\]\([^)]*\)|<[^<>|]*\||```python|</?b>|(?m:^ *\d\. )", " ", shown)
+    return re.findall(r"\w+", html.unescape(labels).replace(markdown.APART, ""))
+
+
+def test_any_answer_is_posted_as_it_was_generated(
+    slack: SlackStandIn, database: Database, jobs: Jobs, claude_stand_in: ClaudeStandIn
+) -> None:
+    generated = {}
+    for seed in range(ANSWERS):
+        blocks = build_generated(seed)
+        question = f"Question {seed}?"
+        generated[question] = "".join(block.text for block in blocks)
+        claude_stand_in.reply(blocks, where=lambda body, asked=question: asked in str(body))
+        jobs.take(build_arrival(slack, question))
+    jobs.close(timeout_s=120)
+    messages = posted(slack)
+    assert len(messages) == ANSWERS
+    grown = 0
+    for trace in find_rows(database, "traces"):
+        assert squeeze(trace.answer) == squeeze(generated[trace.question])
+        (message,) = (each for each in messages if each["ts"] in trace.answer_ts)
+        sections = [each["text"]["text"] for each in message["blocks"] if each["type"] == "section"]
+        if sections:  # posted whole: there was nothing to see before it was
+            assert read_words("\n\n".join(sections)) == read_words(trace.answer)
+        else:
+            grown += 1
+            shown = message["text"].replace(markdown.APART, "")
+            assert shown == re.sub("</?b>", "", trace.answer)
+    assert grown > ANSWERS / 2
+    calls = slack.calls("chat.appendStream")
+    for ts in {call.params["ts"] for call in calls}:
+        seen = ""
+        for call in calls:
+            if call.params["ts"] == ts:
+                seen += call.params["markdown_text"]
+                assert not re.search(r"\[[^\]\n]*\Z|^\|[^\n]*\Z", seen, re.MULTILINE)
