@@ -84,8 +84,9 @@ def check(pieces: Sequence[Piece], sections: Sequence[StoredSection]) -> Answer:
 def insert(text: str, marks: Sequence[Mark]) -> str:
     """The Markdown text with [n] at the marks, or near them where a marker would do harm.
 
-    Behind code, a fence or a rule, not in it; in the last cell of a table's row. Marks are in
-    the order of their places.
+    Behind code, a fence or a rule, not in it; in the last cell of a table's row that says
+    something. A block of code has none if the mark before it says the same. Marks are in the order
+    of their places.
     """
     text, _ = cleaning.apply(text, _insertions(text, marks), [])
     return text
@@ -207,9 +208,14 @@ def _insertions(text: str, marks: Sequence[Mark]) -> Iterator[cleaning.Edit]:
     blocks = list(parse_blocks(text))
     code = list(cleaning.code_spans(text))
     gathered: dict[tuple[int, str], set[int]] = {}
+    before: tuple[int, ...] = ()
     for mark in marks:
         index = bisect_left(blocks, mark.place, key=lambda block: block.span[0])
-        where = _where(text, blocks[max(index - 1, 0)], mark.place, code)
+        block = blocks[max(index - 1, 0)]
+        repeats, before = mark.markers == before, mark.markers
+        if block.kind == "code" and repeats:
+            continue  # it would have a line to itself, with nothing new
+        where = _where(text, block, mark.place, code)
         gathered.setdefault(where, set()).update(mark.markers)
     for (place, before), markers in sorted(gathered.items()):
         written = " ".join(f"[{marker}]" for marker in sorted(markers))

@@ -171,11 +171,8 @@ def _write(pages: Sequence[Page], chosen: Sequence[_Quote], text: str) -> Answer
     markers = {rank: at for at, rank in enumerate(dict.fromkeys(each.rank for each in chosen), 1)}
     places = []
     ranks = []
-    shown = list(_show(pages, chosen))
-    for (rank, quotation), (next_rank, _) in zip(shown, [*shown[1:], (None, "")], strict=True):
+    for rank, quotation in _show(pages, chosen):
         text += "\n\n" + quotation
-        if rank == next_rank and quotation.endswith("```"):
-            continue  # Below code a marker has a line to itself; the next one stands for both.
         places.append(len(text))
         ranks.append(rank)
     text, places = cleaning.apply(text, _comments(text), places)

@@ -203,6 +203,7 @@ def test_a_url_of_a_section_is_shown_as_code() -> None:
         ("Use `ma|ke` now", "Use `make` [1] now"),
         ("| a | b |\n|---|---|\n| c | d ||", "| a | b |\n|---|---|\n| c | d [1] |"),
         ("| a | b |\n|---|---||\n| c | d |", "| a | b [1] |\n|---|---|\n| c | d |"),
+        ("| a | b |\n|---|---|\n| c | ||", "| a | b |\n|---|---|\n| c [1] | |"),
         ("| a | b |\n|---|---|\n| c| | d |", "| a | b |\n|---|---|\n| c [1] | d |"),
         ("Title\n=====|", "Title [1]\n====="),
         ("Paged|(see there)", "Paged [1] (see there)"),
@@ -221,6 +222,19 @@ def test_markers_break_nothing(text: str, shown: str) -> None:
 def test_a_fence_that_breaks_off_is_closed() -> None:
     assert check([cited("So:\n\n```bash\nmake", 0)], SECTIONS).text == (
         "So:\n\n```bash\nmake\n```\n[1]"
+    )
+
+
+def test_below_code_a_marker_says_something_new_or_nothing() -> None:
+    pieces = [
+        cited("Stop it", 0),
+        Piece(text=" so:"),
+        cited("\n\n```\nstop\n```", 0),
+        Piece(text="\n\nThen look:"),
+        cited("\n\n```\nlook\n```", 1),
+    ]
+    assert check(pieces, SECTIONS).text == (
+        "Stop it [1] so:\n\n```\nstop\n```\n\nThen look:\n\n```\nlook\n```\n[2]"
     )
 
 
