@@ -73,7 +73,7 @@ class Settings(BaseSettings):
         frozenset(), description="Slack user ids, by commas, of who may read others' questions"
     )
     experts: Annotated[dict[str, SlackExpertId], NoDecode, BeforeValidator(_parse_json)] = Field(
-        {}, description="Channel or user group id to ask where nothing is found, by source, in JSON"
+        {}, description="Channel or user group id to ask what is not found, by topic, in JSON"
     )
     channels: Annotated[
         dict[SlackChannelId, ChannelMode], NoDecode, BeforeValidator(_parse_json)

@@ -38,21 +38,25 @@ class Escalation:
 def find_expert(database: Database, trace_id: UUID, experts: Mapping[str, str]) -> Expert | None:
     """Whom to ask what Footnote has not answered; None where nobody is named for it.
 
-    The source of the best candidate decides, else ANY_SOURCE. A user group is called where the
-    question was asked, so there is none to ask in direct messages, which it does not see.
+    Owner or, if nobody is named for them, source of the best candidate decide, else ANY_SOURCE. A
+    user group is called where the question was asked, so there is none to ask in direct messages,
+    which it does not see.
     """
     with database.transaction() as connection:
         row = connection.execute(
             text("""
-                SELECT traces.channel_id, thread_ts, source
+                SELECT traces.channel_id, thread_ts, source, owner
                 FROM traces LEFT JOIN documents
                     ON document_id = CAST(candidates -> 0 ->> 'document_id' AS bigint)
                 WHERE trace_id = :trace_id AND outcome = 'abstained'
             """),
             {"trace_id": trace_id},
         ).one_or_none()
-    expert_id = experts.get(row.source) or experts.get(ANY_SOURCE) if row else None
-    if row is None or expert_id is None:
+    if row is None:
+        return None
+    topics = (row.owner, row.source, ANY_SOURCE)
+    expert_id = next((experts[topic] for topic in topics if topic in experts), None)
+    if expert_id is None:
         return None
     if not expert_id.startswith("S"):
         return Expert(channel_id=expert_id)

@@ -90,7 +90,8 @@ class Jobs:
 
     workers are how many of them the executor works on at once; those beyond are told to wait, and
     those beyond MOST_WAITING to ask again.
-    experts are the channels and user groups to ask what is not answered, by source.
+    experts are the channels and user groups to ask what is not answered, by page owner
+    or source.
     stream_interval_s is the least time between two additions to an answer that grows.
     """
 

@@ -183,7 +183,8 @@ def _streaming(arrival: Arrival) -> Iterator[None]:
         if response.get("error") == "stopped_by_user":
             raise StoppedByAsker("The asker has stopped the answer.") from error
         if isinstance(error, SlackApiError) and error.response.status_code == RATE_LIMITED:
-            raise StreamLimited(float(error.response.headers.get("Retry-After", 1))) from error
+            told = str(error.response.headers.get("Retry-After"))
+            raise StreamLimited(float(told) if told.isdecimal() else HASTE_S) from error
         reason = response.get("error", type(error).__name__)
         log.info("No stream in %s: %s", arrival.channel_id, reason)
         raise StreamLost("Slack does not let a message grow.") from error

@@ -29,7 +29,7 @@ log = logging.getLogger(__name__)
 def register(
     app: App, database: Database, workspace: Workspace, *, experts: Mapping[str, str]
 ) -> None:
-    """Listen to both buttons; experts are the channels and user groups to ask, by source."""
+    """Listen to both buttons; experts are the channels and user groups to ask, by topic."""
 
     def asked(body: dict[str, Any], client: WebClient) -> None:
         place, user_id = body["container"], body["user"]["id"]

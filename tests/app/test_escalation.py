@@ -402,7 +402,9 @@ def test_a_user_group_is_called_once_in_the_thread_of_the_question(
     assert line["text"] == blocks.RESOLVED_BY.format(user_id="U5")
 
 
-def add_trace(database: Database, channel_id: str, source: str | None) -> Any:
+def add_trace(
+    database: Database, channel_id: str, source: str | None, owner: str | None = None
+) -> Any:
     """A question without an answer, whose best candidate is of this source."""
     arrival = Arrival(
         question="q",
@@ -416,12 +418,13 @@ def add_trace(database: Database, channel_id: str, source: str | None) -> Any:
     with database.transaction() as connection:
         document_id = connection.execute(
             text("""
-                INSERT INTO documents (tenant_id, source, path, title, url, text, content_hash)
-                SELECT :tenant_id, CAST(:source AS text), 'a.md', '', '', '', ''
+                INSERT INTO documents
+                    (tenant_id, source, path, title, url, text, content_hash, owner)
+                SELECT :tenant_id, CAST(:source AS text), 'a.md', '', '', '', '', :owner
                 WHERE CAST(:source AS text) IS NOT NULL
                 RETURNING document_id
             """),
-            {"tenant_id": database.tenant_id, "source": source},
+            {"tenant_id": database.tenant_id, "source": source, "owner": owner},
         ).scalar()
         connection.execute(
             text("""
@@ -444,6 +447,13 @@ def test_the_source_of_the_best_candidate_decides_whom_to_ask(database: Database
     ops = add_trace(database, "C1", "ops")
     group = Expert(channel_id="C1", thread_ts="1.1", group_id="S4")
     assert escalation.find_expert(database, ops, experts) == group
+
+
+def test_the_owner_of_a_page_comes_before_its_source(database: Database) -> None:
+    owned = add_trace(database, "C1", "wiki", owner="hr@corp.example")
+    experts = {"hr@corp.example": "C5", "wiki": "C2"}
+    assert escalation.find_expert(database, owned, experts) == Expert(channel_id="C5")
+    assert escalation.find_expert(database, owned, {"wiki": "C2"}) == Expert(channel_id="C2")
 
 
 def test_a_user_group_is_not_called_where_it_sees_nothing(database: Database) -> None:

@@ -18,6 +18,7 @@ OPTIONS = {"radio_buttons": 10, "static_select": 100, "external_select": 100}
 ELEMENTS = {"context": 10, "actions": 25, "context_actions": 5}
 # type of element: key, most characters of its text or string
 BUTTON = {"text": 75, "value": 2_000, "url": 3_000, "accessibility_label": 75}
+CONFIRM = {"title": 100, "text": 300, "confirm": 30, "deny": 30}
 KNOWN_BLOCKS = {
     *("section", "header", "divider", "image", "context", "actions", "context_actions"),
     *("markdown", "rich_text", "table", "input", "file", "video"),
@@ -145,6 +146,8 @@ def _button(button: Json, at: str) -> Iterator[str]:
     yield from _text(button.get("text", {}), BUTTON["text"], f"{at}/text")
     for key in ("value", "url", "accessibility_label"):
         yield from _too_long(button.get(key, ""), BUTTON[key], f"{at}/{key}")
+    for key, at_most in CONFIRM.items() if "confirm" in button else ():
+        yield from _text(button["confirm"].get(key), at_most, f"{at}/confirm/{key}")
 
 
 def _text(
