@@ -3,12 +3,15 @@
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 from sqlalchemy import text
 
+from app import rewrite
 from app.records import Abstention, Nearest
 from retrieval.db import Database
-from retrieval.records import Query, Retrieval
+from retrieval.records import Query, Retrieval, StoredSection
+from retrieval.statements import parse
 
 # Of the floor, what makes a page worth a look; chosen. Of the sample's questions that are refused,
 # the answerable ones have 0.34 of it and more, and one off their topic 0.05.
@@ -65,8 +68,9 @@ def explain(
 def find_nearest(reason: Abstention, retrieval: Retrieval) -> Nearest | None:
     """The section that came nearest, of those that the search found for this asker.
 
-    None where even the best is far below the floor, and where no page mentions what the question
-    hinges on: whatever was found is then about something else.
+    Where even the best is far below the floor, it is one that has a word of the question in its
+    title or headings. None where there is none, and where no page mentions what the question hinges
+    on: whatever was found is then about something else.
     """
     if reason == "UNKNOWN_IDENTIFIER" or not retrieval.candidates:
         return None
@@ -74,7 +78,12 @@ def find_nearest(reason: Abstention, retrieval: Retrieval) -> Nearest | None:
     floor = retrieval.settings.get("floor")
     is_near = isinstance(floor, float) and (best.relevance or 0) >= NEAR_SHARE * floor
     if not (retrieval.kept or is_near):
-        return None
+        asked = rewrite.find_topic_words(retrieval.query.text)
+        named = (each for each in retrieval.candidates if asked & _find_named(each.section))
+        found = next(named, None)
+        if found is None:
+            return None
+        best = found
     section = best.section
     return Nearest(
         path=section.path,
@@ -82,6 +91,13 @@ def find_nearest(reason: Abstention, retrieval: Retrieval) -> Nearest | None:
         heading_path=section.heading_path,
         url=section.url,
     )
+
+
+def _find_named(section: StoredSection) -> frozenset[str]:
+    """What a section is about, by the words of its title and headings."""
+    headings = (each.heading_path for each in parse(section.text) if each.kind == "heading")
+    named = [section.title, *section.heading_path, *chain.from_iterable(headings)]
+    return rewrite.find_topic_words(" ".join(named))
 
 
 def _pages(searched: Searched) -> str:

@@ -208,11 +208,11 @@ def _insertions(text: str, marks: Sequence[Mark]) -> Iterator[cleaning.Edit]:
     blocks = list(parse_blocks(text))
     code = list(cleaning.code_spans(text))
     gathered: dict[tuple[int, str], set[int]] = {}
-    before: tuple[int, ...] = ()
+    said: tuple[int, ...] = ()
     for mark in marks:
         index = bisect_left(blocks, mark.place, key=lambda block: block.span[0])
         block = blocks[max(index - 1, 0)]
-        repeats, before = mark.markers == before, mark.markers
+        repeats, said = mark.markers == said, mark.markers
         if block.kind == "code" and repeats:
             continue  # it would have a line to itself, with nothing new
         where = _where(text, block, mark.place, code)

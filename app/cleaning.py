@@ -23,6 +23,7 @@ _UNWANTED = re.compile(
     rf"!?\[(?P<label>{_LABEL})\]\(\s{{0,9}}<?(?P<address>{_ADDRESS})>?(?:{_TITLE})?\s{{0,9}}\)"
     rf"|(?P<marker>{_MARKER})|<(?P<angle>[^<>\n]*)>|(?P<url>{_URL})"
 )
+_MAIL = re.compile(r"mailto:([\w.+-]+@[\w-]+(?:\.[\w-]+)+)")  # an address alone, no message to it
 _LEFT_OVER = re.compile(rf"{_MARKER}|(?P<url>{_URL})")
 _IS_MARKER = re.compile(_MARKER)
 _IS_URL = re.compile(_URL)
@@ -118,7 +119,9 @@ def unwanted(text: str, *, urls: Collection[str], sources: Sequence[str]) -> Ite
 
     def bare(written: Span, whole: Span) -> Iterator[Edit]:
         url = text[slice(*written)]
-        if url not in urls:
+        if mail := _MAIL.fullmatch(url):
+            yield *written, mail[1]
+        elif url not in urls:
             held = any(url in source for source in sources)
             yield *whole, f"{ticks}{url}{ticks}" if held else LINK_REMOVED
 
@@ -137,6 +140,9 @@ def unwanted(text: str, *, urls: Collection[str], sources: Sequence[str]) -> Ite
 
     def link(whole: Span, label: Span, address: Span) -> Iterator[Edit]:
         url, words = text[slice(*address)], text[slice(*label)]
+        if mail := _MAIL.fullmatch(url):
+            yield *whole, mail[1] if mail[1] in words else f"{words} ({mail[1]})"
+            return
         if re.fullmatch(r"[\s\[\]^\d]*", words):
             yield *whole, ""  # A marker, written as a link.
             return

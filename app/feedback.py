@@ -9,6 +9,7 @@ from uuid import UUID
 
 from sqlalchemy import text
 
+from app import cases
 from retrieval.db import Database
 
 Vote = Literal[-1, 1]
@@ -116,6 +117,7 @@ def vote(
                 "voted_at": voted_at,
             },
         )
+        cases.propose(connection, trace_id)
 
 
 def take_back(
@@ -147,6 +149,7 @@ def take_back(
             """),
             {"trace_id": trace_id, "user_id": user_id, "vote": value, "taken_at": taken_at},
         )
+        cases.propose(connection, trace_id)
 
 
 def save_complaint(
@@ -158,7 +161,7 @@ def save_complaint(
     that not everyone may read, or that is gone, is left out.
     """
     with database.transaction() as connection:
-        return connection.execute(
+        kept = connection.execute(
             text("""
                 UPDATE feedback
                 SET reason = :reason,
@@ -177,6 +180,8 @@ def save_complaint(
                 "document_id": complaint.document_id,
             },
         ).scalar()
+        cases.propose(connection, trace_id)
+    return kept
 
 
 def load_complaint(database: Database, trace_id: UUID, user_id: str) -> Complaint:

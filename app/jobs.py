@@ -5,12 +5,13 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Literal, Protocol
 from uuid import UUID, uuid4
 
 from slack_sdk import WebClient
+from slack_sdk.errors import SlackApiError
 
 from app import blocks, escalation, fillers, posting, traces, turns
 from app.answering import Stage, Tell, Writing
@@ -80,6 +81,7 @@ class _Job:
     trace_id: UUID
     status: Status
     stream: Stream
+    posted: list[str] = field(default_factory=list)  # the ts of the messages of a whole answer
     earlier: Future[None] | None = None
     is_revised: bool = False
     end: End | None = None  # None until decided, once: by the job itself, close or revise
@@ -165,12 +167,12 @@ class Jobs:
         error: Exception,
         arrival: Arrival,
         trace_id: UUID | None,
-        stream: Stream | None = None,
+        seen: Sequence[str] = (),
     ) -> None:
         """The one broad handler: log the traceback, tell the asker, complete the trace.
 
-        Nothing of the question or of the error's text reaches Slack. What is seen of an answer that
-        is not finished goes: it has no sources below.
+        Nothing of the question or of the error's text reaches Slack. What is seen of the answer, by
+        the ts of its messages, goes: it has no sources below.
         """
         reference = trace_id or uuid4()
         is_deleted = False
@@ -182,12 +184,12 @@ class Jobs:
             with _despite_errors("complete the trace"):
                 traces.save_failure(self._database, trace_id, type(error).__name__)
                 is_deleted = traces.is_deleted(self._database, trace_id)
-        may_stand_there = isinstance(error, posting.PostLost)
+        may_stand_there = isinstance(error, posting.PostLost) and not seen
         if not may_stand_there and not is_deleted and not arrival.is_unasked:
             with _despite_errors("tell the asker"):
                 text = posting.BUSY if isinstance(error, Busy) else posting.FAILURE
                 message = blocks.build_notice(text.format(reference=reference))
-                self._put(message, arrival, reference, _end(stream))
+                self._tell(message, arrival, reference, list(seen))
 
     def close(self, timeout_s: float) -> None:
         """Finish what is begun; what is not done in time, or not begun, is told to its asker.
@@ -205,7 +207,8 @@ class Jobs:
             if not self._decide(job, "given up"):
                 telling.append(future)
                 continue
-            self.fail(Stopped("Footnote was stopped."), job.arrival, job.trace_id, job.stream)
+            error = Stopped("Footnote was stopped.")
+            self.fail(error, job.arrival, job.trace_id, _end(job.stream))
             job.status.clear()
         wait(telling)
         self._status_executor.shutdown()
@@ -265,7 +268,8 @@ class Jobs:
                 traces.save_stopped(self._database, job.trace_id, job.stream.text)
         except Exception as error:
             if self._decide(job, "told by itself"):
-                self.fail(error, job.arrival, job.trace_id, job.stream)
+                seen = dict.fromkeys([*job.posted, *_end(job.stream)])
+                self.fail(error, job.arrival, job.trace_id, list(seen))
         finally:
             job.stream.end()
             if self._decide(job, "told by itself"):
@@ -337,19 +341,30 @@ class Jobs:
 
     def _post_whole(self, answer: Answer, job: _Job, left: list[str]) -> list[str]:
         """Post an answer, first into the places left, which are taken off; its messages' ts."""
-        answer_ts: list[str] = []
         *others, last = blocks.build_messages(answer)
         if answer.abstained_because and escalation.find_expert(
             self._database, job.trace_id, self._experts
         ):
             last = blocks.offer_person(last)
         for message in (*others, last):
-            answer_ts.append(self._put(message, job.arrival, job.trace_id, left))
+            job.posted.append(self._put(message, job.arrival, job.trace_id, left))
             # One by one, so that a vote on the first finds its trace if the second fails.
-            traces.save_answer_ts(self._database, job.trace_id, [*answer_ts, *left])
+            traces.save_answer_ts(self._database, job.trace_id, [*job.posted, *left])
         if left:
-            traces.save_answer_ts(self._database, job.trace_id, answer_ts)
-        return answer_ts
+            traces.save_answer_ts(self._database, job.trace_id, job.posted)
+        return job.posted
+
+    def _tell(self, message: Message, arrival: Arrival, reference: UUID, places: list[str]) -> None:
+        """Put a message into the first of these places and delete the others, or post it.
+
+        To the asker alone where nothing can be posted, as in a thread that is locked.
+        """
+        try:
+            self._put(message, arrival, reference, places)
+        except SlackApiError:
+            posting.show_privately(self._client, _find_asker(arrival), message)
+        for ts in places:
+            posting.take_back(self._client, str(arrival.channel_id), ts)
 
     def _put(self, message: Message, arrival: Arrival, trace_id: UUID, places: list[str]) -> str:
         """Put a message into the first of these places, which is taken off, or post it; its ts."""
@@ -362,12 +377,18 @@ class Jobs:
             self._open.pop(future, None)
 
 
-def _end(stream: Stream | None) -> list[str]:
+def _end(stream: Stream) -> list[str]:
     """The message of a stream, if there is one, free to be replaced or deleted."""
-    if stream is None or stream.ts is None:
-        return []
     stream.end()
-    return [stream.ts]
+    return [] if stream.ts is None else [stream.ts]
+
+
+def _find_asker(arrival: Arrival) -> posting.Reader:
+    return posting.Reader(
+        user_id=str(arrival.user_id),
+        channel_id=str(arrival.channel_id),
+        thread_ts=arrival.thread_ts,
+    )
 
 
 def _place(arrival: Arrival) -> tuple[str | None, ...]:

@@ -108,7 +108,10 @@ def replace(client: WebClient, arrival: Arrival, ts: str, message: Message, trac
     earlier one goes. Raises as post does.
     """
     try:
-        change(client, str(arrival.channel_id), ts, message)
+        try:
+            change(client, str(arrival.channel_id), ts, message)
+        except CONNECTION_FAULTS:  # once more: a change made twice is the same change
+            change(client, str(arrival.channel_id), ts, message)
     except SlackApiError as error:
         log.info("Nothing changed in %s: %s", arrival.channel_id, type(error).__name__)
         take_back(client, str(arrival.channel_id), ts)

@@ -119,6 +119,12 @@ def _points_back(text: str) -> bool:
     )
 
 
+def find_topic_words(text: str) -> frozenset[str]:
+    """The words of a text that say what it is about, without their case."""
+    words = (word.casefold() for word in _find_words(text))
+    return frozenset(word for word in words if word not in STOP_WORDS)
+
+
 def _find_words(text: str) -> list[str]:
     return _WORD.findall(text.replace("’", "'"))
 

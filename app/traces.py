@@ -8,7 +8,7 @@ from uuid import UUID
 
 from sqlalchemy import Row, text
 
-from app import fillers
+from app import cases, fillers
 from app.records import Answer, Arrival, OwnQuestion, PastAnswer
 from app.turns import Standing
 from retrieval.db import Database
@@ -242,6 +242,7 @@ def reopen(database: Database, trace_id: UUID, question: str) -> list[str]:
             """),
             {"trace_id": trace_id, "question": question},
         ).scalar_one()
+        cases.propose(connection, trace_id)
     return answer_ts
 
 

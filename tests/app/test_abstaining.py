@@ -1,5 +1,7 @@
 """The words of an answer that is none."""
 
+from dataclasses import replace
+
 import pytest
 
 from app.abstaining import NEAR_SHARE, Searched, explain, find_nearest
@@ -62,6 +64,14 @@ def test_p44_the_nearest_page_is_offered_unless_it_is_far_below_the_floor() -> N
     assert find_nearest("BELOW_FLOOR", found(FLOOR * NEAR_SHARE + 0.001)) == NEAREST
     assert find_nearest("BELOW_FLOOR", found(FLOOR * NEAR_SHARE - 0.001)) is None
     assert find_nearest("UNSUPPORTED", found(0.9, kept=True)) == NEAREST
+
+
+def test_a_page_that_names_what_is_asked_is_offered_however_far_it_is() -> None:
+    far = found(0.0)
+    asked = replace(far, query=Query(text="is the FAILOVER covered?", question="q"))
+    assert find_nearest("BELOW_FLOOR", asked) == NEAREST
+    beside = replace(far, query=Query(text="is the over covered?", question="q"))
+    assert find_nearest("BELOW_FLOOR", beside) is None
 
 
 @pytest.mark.parametrize("reason", ["UNKNOWN_IDENTIFIER", "NO_CANDIDATES"])
