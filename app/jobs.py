@@ -266,6 +266,8 @@ class Jobs:
         except posting.StoppedByAsker:
             if self._decide(job, "told by itself"):
                 traces.save_stopped(self._database, job.trace_id, job.stream.text)
+            for ts in [] if job.stream.text else _end(job.stream):
+                posting.take_back(self._client, str(job.arrival.channel_id), ts)
         except Exception as error:
             if self._decide(job, "told by itself"):
                 seen = dict.fromkeys([*job.posted, *_end(job.stream)])

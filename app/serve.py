@@ -43,7 +43,7 @@ LISTENERS_TIMEOUT_S = 3
 # Bolt's default is 5: as many people opening App Home while Slack limits it would make us deaf.
 LISTENER_THREADS = 20  # chosen
 HTTP_PORT = 3000  # where Bolt's examples listen, too
-DEAF_S = 60  # slack_sdk asks for a sign of life every 5 s, and connects anew after 20 s without
+DEAF_S = 60  # Bolt asks for a sign of life every 10 s, and connects anew after 40 s without
 TOKEN_S = 60  # between two questions whether Slack takes the token; chosen
 TOKEN_TIMEOUT_S = 1  # whoever probes us waits for the answer
 TOKEN_REFUSALS = ("account_inactive", "invalid_auth", "token_expired", "token_revoked")

@@ -223,6 +223,13 @@ def test_the_asker_may_stop_an_answer(growing: Bot) -> None:
     assert trace.answer == " ".join(WORDS[:2]) and trace.answer_ts == [answer["ts"]]
 
 
+def test_of_an_answer_stopped_before_its_first_word_nothing_stays(growing: Bot) -> None:
+    growing.slack.fail_next("chat.appendStream", body={"ok": False, "error": "stopped_by_user"})
+    growing.jobs.take(build_arrival(growing.slack, "how?"))
+    growing.settle()
+    assert posted(growing.slack) == [] and find_trace(growing).outcome == "stopped"
+
+
 def test_the_asker_may_stop_an_answer_at_its_end(growing: Bot) -> None:
     growing.slack.fail_next("chat.stopStream", body={"ok": False, "error": "stopped_by_user"})
     growing.ask("how?")
