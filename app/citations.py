@@ -11,6 +11,8 @@ from app.records import Answer, Citation
 from retrieval.records import StoredSection
 from retrieval.statements import Block, parse, parse_blocks, statement_at
 
+_EMPTY_CELLS = re.compile(r"(?:\|[ \t–—-]*)+\Z")  # at the end of a row
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Piece:
@@ -239,7 +241,7 @@ def _where(text: str, block: Block, place: int, code: Sequence[tuple[int, int]])
     if block.kind in ("table", "heading") and _is_rule(text[start:end], place - start):
         line_end = place = text.find("\n", start)
     if block.kind == "table" and not text[place:line_end].strip(" |"):
-        place = start + len(text[start:line_end].rstrip(" |"))  # not in a cell that is empty
+        place = start + len(_EMPTY_CELLS.sub("", text[start:line_end]).rstrip())
     index = bisect_left(code, place, key=lambda span: span[1])
     if index < len(code) and code[index][0] < place:
         place = code[index][1]

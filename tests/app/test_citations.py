@@ -204,6 +204,7 @@ def test_a_url_of_a_section_is_shown_as_code() -> None:
         ("| a | b |\n|---|---|\n| c | d ||", "| a | b |\n|---|---|\n| c | d [1] |"),
         ("| a | b |\n|---|---||\n| c | d |", "| a | b [1] |\n|---|---|\n| c | d |"),
         ("| a | b |\n|---|---|\n| c | ||", "| a | b |\n|---|---|\n| c [1] | |"),
+        ("| a | b |\n|---|---|\n| c | – ||", "| a | b |\n|---|---|\n| c [1] | – |"),
         ("| a | b |\n|---|---|\n| c| | d |", "| a | b |\n|---|---|\n| c [1] | d |"),
         ("Title\n=====|", "Title [1]\n====="),
         ("Paged|(see there)", "Paged [1] (see there)"),

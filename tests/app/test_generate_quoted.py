@@ -79,7 +79,8 @@ def quotations(answer: Answer) -> list[str]:
     assert len(re.findall(r"\w+", answer.text)) <= quoted.MAX_WORDS
     opening, _, rest = answer.text.partition("\n\n")
     assert opening in (quoted.OPENING, quoted.UNSURE)
-    return re.split(r"(?:\s|^)\[\d\](?: \|)?(?:\n\n|$)", rest)[:-1]
+    rest = re.sub(r" (\[\d\])((?: \| *[–-]?)+)(?=\n\n|$)", r"\2 \1", rest)  # in a row, not behind
+    return re.split(r"(?:\s|^)\[\d\](?:\n\n|$)", rest)[:-1]
 
 
 @pytest.mark.parametrize(
