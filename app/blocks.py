@@ -48,7 +48,7 @@ _ASK_PERSON_CONFIRM = {
     "title": {"type": "plain_text", "text": "Ask a person?"},
     "text": {
         "type": "plain_text",
-        "text": "Your question is posted, with your name, where those are who may know.",
+        "text": "The question and who asked it are shown to those who may know.",
     },
     "confirm": {"type": "plain_text", "text": "Ask"},
     "deny": {"type": "plain_text", "text": "Cancel"},

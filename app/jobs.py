@@ -132,6 +132,18 @@ class Jobs:
         log.info("Question %s in %s", trace_id, arrival.channel_id)
         self._begin(self._build_job(arrival, trace_id))
 
+    def take_again(self, arrival: Arrival) -> None:
+        """As take, but a question that failed is begun anew: somebody asks for that."""
+        trace_id = traces.claim_again(self._database, arrival)
+        if trace_id is None:
+            self.take(arrival)
+            return
+        log.info("Question %s is asked again", trace_id)
+        job = self._build_job(arrival, trace_id)
+        job.stream.end()  # the answer comes whole, in the place of the failure
+        job.is_revised = True
+        self._begin(job)
+
     def revise(self, arrival: Arrival) -> None:
         """Start anew on a question whose text was changed, and return.
 
@@ -177,19 +189,21 @@ class Jobs:
         reference = trace_id or uuid4()
         is_deleted = False
         log.error("Question %s failed", reference, exc_info=error)
-        if trace_id is not None and arrival.is_unasked:
+        may_stand_there = isinstance(error, posting.PostLost) and not seen
+        if trace_id is not None and arrival.is_unasked and not may_stand_there:
             with _despite_errors("forget what was overheard"):
                 traces.forget(self._database, trace_id)
         elif trace_id is not None:
             with _despite_errors("complete the trace"):
                 traces.save_failure(self._database, trace_id, type(error).__name__)
                 is_deleted = traces.is_deleted(self._database, trace_id)
-        may_stand_there = isinstance(error, posting.PostLost) and not seen
         if not may_stand_there and not is_deleted and not arrival.is_unasked:
             with _despite_errors("tell the asker"):
                 text = posting.BUSY if isinstance(error, Busy) else posting.FAILURE
                 message = blocks.build_notice(text.format(reference=reference))
-                self._tell(message, arrival, reference, list(seen))
+                told = self._tell(message, arrival, reference, list(seen))
+                if trace_id is not None and told:
+                    traces.save_answer_ts(self._database, trace_id, [told])
 
     def close(self, timeout_s: float) -> None:
         """Finish what is begun; what is not done in time, or not begun, is told to its asker.
@@ -270,7 +284,7 @@ class Jobs:
                 posting.take_back(self._client, str(job.arrival.channel_id), ts)
         except Exception as error:
             if self._decide(job, "told by itself"):
-                seen = dict.fromkeys([*job.posted, *_end(job.stream)])
+                seen = dict.fromkeys([*job.posted, *_end(job.stream), *replaced])
                 self.fail(error, job.arrival, job.trace_id, list(seen))
         finally:
             job.stream.end()
@@ -323,13 +337,15 @@ class Jobs:
     def _post(self, answer: Answer, job: _Job, replaced: Sequence[str]) -> None:
         """Post the answer, in place of an earlier one as far as that goes."""
         arrival, trace_id = job.arrival, job.trace_id
-        if traces.is_deleted(self._database, trace_id):
-            for ts in _end(job.stream):
-                posting.take_back(self._client, str(arrival.channel_id), ts)
-            return
-        if arrival.is_unasked and not answer.citations:
+        is_deleted = traces.is_deleted(self._database, trace_id)
+        is_worth_it = answer.citations and answer.is_sure and not is_deleted
+        if arrival.is_unasked and not is_worth_it:
             # It was not meant for us: nobody is to read it among what went unanswered.
             traces.forget(self._database, trace_id)
+            return
+        if is_deleted:
+            for ts in _end(job.stream):
+                posting.take_back(self._client, str(arrival.channel_id), ts)
             return
         if job.stream.finish(answer):
             posted, left = _end(job.stream), []
@@ -356,17 +372,21 @@ class Jobs:
             traces.save_answer_ts(self._database, job.trace_id, job.posted)
         return job.posted
 
-    def _tell(self, message: Message, arrival: Arrival, reference: UUID, places: list[str]) -> None:
-        """Put a message into the first of these places and delete the others, or post it.
+    def _tell(
+        self, message: Message, arrival: Arrival, reference: UUID, places: list[str]
+    ) -> str | None:
+        """Put a message into the first of these places and delete the others, or post it; its ts.
 
-        To the asker alone where nothing can be posted, as in a thread that is locked.
+        To the asker alone, and None, where nothing can be posted, as in a thread that is locked.
         """
         try:
-            self._put(message, arrival, reference, places)
+            return self._put(message, arrival, reference, places)
         except SlackApiError:
             posting.show_privately(self._client, _find_asker(arrival), message)
-        for ts in places:
-            posting.take_back(self._client, str(arrival.channel_id), ts)
+            return None
+        finally:
+            for ts in places:
+                posting.take_back(self._client, str(arrival.channel_id), ts)
 
     def _put(self, message: Message, arrival: Arrival, trace_id: UUID, places: list[str]) -> str:
         """Put a message into the first of these places, which is taken off, or post it; its ts."""

@@ -69,6 +69,7 @@ class Answer:
     text: str
     citations: tuple[Citation, ...] = ()  # by marker, without gaps
     abstained_because: Abstention | None = None
+    is_sure: bool = True  # or it says that it may not answer
     nearest: Nearest | None = None  # only when abstained, and then shown beside the text
     tokens: Mapping[str, int] = field(default_factory=dict)  # input and output, as billed
 

@@ -14,6 +14,7 @@ from app.turns import Standing
 from retrieval.db import Database
 from retrieval.records import LEGS, Candidate, Retrieval
 
+LOST_AFTER_S = 900  # an answer takes at most minutes, the wait for it included; chosen
 RECENT_S = 1_800  # between direct messages of one conversation, at most; chosen
 # Of what was said before a question. As much as one answer may have, so that it is rarely cut.
 PAST_TOKENS = 2_000
@@ -36,6 +37,30 @@ def claim(database: Database, arrival: Arrival) -> UUID | None:
                 RETURNING trace_id
             """),
             {"tenant_id": database.tenant_id, **asdict(arrival)},
+        ).scalar()
+
+
+def claim_again(database: Database, arrival: Arrival) -> UUID | None:
+    """The trace of a message whose question failed, for whoever gets it to begin anew; else None.
+
+    A question without an answer LOST_AFTER_S later has failed with the process at work on it.
+    """
+    with database.transaction() as connection:
+        return connection.execute(
+            text("""
+                UPDATE traces SET outcome = 'pending', asked_at = clock_timestamp()
+                WHERE team_id = :team_id AND channel_id = :channel_id AND message_ts = :message_ts
+                AND NOT settings ? 'deleted'
+                AND (outcome = 'failed' OR (outcome = 'pending'
+                     AND asked_at < clock_timestamp() - make_interval(secs => :lost_after_s)))
+                RETURNING trace_id
+            """),
+            {
+                "team_id": arrival.team_id,
+                "channel_id": arrival.channel_id,
+                "message_ts": arrival.message_ts,
+                "lost_after_s": LOST_AFTER_S,
+            },
         ).scalar()
 
 

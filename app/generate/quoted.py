@@ -68,7 +68,8 @@ class Quoter:
         chosen = _choose(pages, evidence)
         if not chosen:
             return Answer(text="", abstained_because="UNSUPPORTED")
-        return _write(pages, chosen, OPENING if _is_sure(pages, evidence, chosen[0]) else UNSURE)
+        is_sure = _is_sure(pages, evidence, chosen[0])
+        return replace(_write(pages, chosen, OPENING if is_sure else UNSURE), is_sure=is_sure)
 
 
 def _is_sure(pages: Sequence[Page], evidence: Evidence, quote: _Quote) -> bool:

@@ -42,6 +42,6 @@ def register(app: App, jobs: Jobs) -> None:
         except posting.NotInChannel:
             posting.reply_privately(respond, blocks.INVITE_FIRST)
             return
-        jobs.take(arrival)
+        jobs.take_again(arrival)
 
     app.shortcut("ask_footnote", middleware=[acknowledge])(ask)

@@ -281,6 +281,19 @@ def test_p25_an_answer_that_grows_or_shrinks_is_changed_message_by_message(bot: 
     assert all(len(call.params["text"]) < 4000 for call in bot.slack.calls("chat.update"))
 
 
+@pytest.mark.parametrize("fails_again", [False, True])
+def test_an_edit_after_a_failure_takes_its_place(bot: Bot, fails_again: bool) -> None:
+    bot.answerer.answers["how long?"] = RuntimeError("broken")
+    if fails_again:
+        bot.answerer.answers["how far?"] = RuntimeError("broken")
+    message = answered(bot, "how long?")
+    edited(bot, message, "how far?")
+    _, answer = direct_texts(bot)
+    (trace,) = find_rows(bot.database, "traces")
+    failure = FAILURE.format(reference=trace.trace_id)
+    assert answer == (failure if fails_again else "You ask: how far?")
+
+
 def test_an_edit_counts_once_and_for_ten_minutes(bot: Bot) -> None:
     late = answered(bot, "how late?")
     message = answered(bot, "how long?")

@@ -1,5 +1,7 @@
 """What is said without a mention: where it is answered, and where Footnote stays silent."""
 
+from dataclasses import replace
+from threading import Event
 from typing import Any
 
 import pytest
@@ -283,3 +285,40 @@ def test_ragstats_tells_what_is_answered_here(channel: Channel, place: str, line
         bot.settle(channel.slack.send_slash_command("/ragstats", "", "U1", place))
     (call,) = channel.slack.calls("response_url")
     assert call.params["blocks"][-1]["text"]["text"] == f"*Here*\n{line}"
+
+
+def test_an_answer_that_may_stand_there_is_not_forgotten(
+    slack: SlackStandIn, database: Database
+) -> None:
+    channel = Channel(slack, database, "questions")
+    slack.fail_next("chat.postMessage", drop_connection=True, after_storing=True)
+    message = slack.write(ASKED, channel_id="C1")
+    channel.hear(message)
+    channel.hear(message)  # Slack sends it again
+    assert len(slack.messages("C1", message["ts"])) == 2
+    assert [trace.error_class for trace in find_rows(database, "traces")] == ["PostLost"]
+
+
+def test_of_what_is_overheard_an_unsure_answer_is_not_shown(
+    slack: SlackStandIn, database: Database
+) -> None:
+    channel = Channel(slack, database, "questions")
+    channel.answer = replace(cited_answer(), is_sure=False)
+    channel.say(ASKED)
+    assert channel.visible == 0 and find_rows(database, "traces") == []
+
+
+def test_a_question_deleted_while_it_is_worked_on_is_forgotten(
+    slack: SlackStandIn, database: Database
+) -> None:
+    release = Event()
+    with connected(slack, database, channels={"C1": "questions"}) as bot:
+        bot.answerer.held[ASKED] = release
+        message = slack.write(ASKED, channel_id="C1")
+        slack.send_event(message)
+        bot.answerer.wait_until_asked(ASKED)
+        bot.app.listener_runner.listener_executor.submit(
+            bot.jobs.withdraw, "T0001", "C1", message["ts"]
+        ).result(10)
+        release.set()
+    assert find_rows(database, "traces") == []

@@ -1,6 +1,7 @@
 """The message shortcut, from the menu to the answer in the thread."""
 
 import pytest
+from sqlalchemy import text
 
 from app import blocks
 from app.records import Turn
@@ -15,9 +16,9 @@ def use(bot: Bot, message: Json, user_id: str = "U2") -> str:
     )
 
 
-def write(bot: Bot, text: str = QUESTION, thread_ts: str | None = None) -> Json:
+def write(bot: Bot, said: str = QUESTION, thread_ts: str | None = None) -> Json:
     """A message of somebody who did not ask Footnote."""
-    return bot.slack.write(text, channel_id="C1", thread_ts=thread_ts)
+    return bot.slack.write(said, channel_id="C1", thread_ts=thread_ts)
 
 
 def find_told(bot: Bot) -> list[str]:
@@ -68,9 +69,9 @@ def test_the_answer_comes_though_its_promise_was_not_shown(bot: Bot) -> None:
     assert len(bot.slack.messages("C1", message["ts"])) == 2
 
 
-@pytest.mark.parametrize("text", ["", " <@U0BOT> "])
-def test_a_message_without_words_is_no_question(bot: Bot, text: str) -> None:
-    bot.settle(use(bot, write(bot, text)))
+@pytest.mark.parametrize("said", ["", " <@U0BOT> "])
+def test_a_message_without_words_is_no_question(bot: Bot, said: str) -> None:
+    bot.settle(use(bot, write(bot, said)))
     assert find_told(bot) == [blocks.NOTHING_TO_ASK]
     assert find_rows(bot.database, "traces") == []
 
@@ -80,3 +81,36 @@ def test_its_own_answer_is_no_question(bot: Bot) -> None:
     bot.settle(use(bot, {**answer, "channel": "C1"}))
     assert find_told(bot) == [blocks.NOTHING_TO_ASK]
     assert len(find_rows(bot.database, "traces")) == 1
+
+
+def test_a_question_that_failed_can_be_asked_again(bot: Bot) -> None:
+    bot.answerer.answers[QUESTION] = RuntimeError("broken")
+    message = write(bot)
+    bot.slack.wait_for_ack(use(bot, message))
+    bot.slack.wait_for_call("chat.postMessage")
+    del bot.answerer.answers[QUESTION]
+    bot.settle(use(bot, message), use(bot, message, "U3"))
+    _, answer = bot.slack.messages("C1", message["ts"])  # in the place of the failure
+    assert answer["text"] == f"You ask: {QUESTION}"
+    (trace,) = find_rows(bot.database, "traces")
+    assert (trace.outcome, trace.error_class) == ("answered", None)
+    assert trace.answer_ts == [answer["ts"]]
+
+
+@pytest.mark.parametrize(("age", "count"), [("14 minutes", 1), ("16 minutes", 2)])
+def test_a_question_whose_process_has_died_can_be_asked_again(
+    bot: Bot, age: str, count: int
+) -> None:
+    message = write(bot)
+    use(bot, message)
+    bot.slack.wait_for_call("chat.postMessage")
+    with bot.database.transaction() as connection:
+        connection.execute(
+            text(
+                "UPDATE traces SET outcome = 'pending',"
+                " asked_at = clock_timestamp() - CAST(:age AS interval)"
+            ),
+            {"age": age},
+        )
+    bot.settle(use(bot, message))
+    assert len(bot.answerer.asked.having()) == count
