@@ -4,12 +4,13 @@ import re
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from itertools import accumulate
 
 from app import cleaning
 from app.records import Answer, Citation
 from retrieval.records import StoredSection
-from retrieval.statements import Block, parse, parse_blocks, statement_at
+from retrieval.statements import Block, Statement, parse, parse_blocks, statement_at
 
 _EMPTY_CELLS = re.compile(r"(?:\|[ \t–—-]*)+\Z")  # at the end of a row
 
@@ -69,7 +70,7 @@ def check(pieces: Sequence[Piece], sections: Sequence[StoredSection]) -> Answer:
         return Answer(text="", abstained_because="UNSUPPORTED")
     if dropped:
         text, _ = _mend(text, Piece(text="\n"), marks)
-    places = [mark.place for mark in marks]
+    text, places = cleaning.apply(text, cleaning.html(text), [mark.place for mark in marks])
     urls = {section.url for section in sections}
     removals = cleaning.unwanted(text, urls=urls, sources=[section.text for section in sections])
     text, places = cleaning.apply(text, removals, places)
@@ -146,7 +147,7 @@ def _number(
 
 
 def build_citation(section: StoredSection, span: tuple[int, int], marker: int) -> Citation:
-    statement = statement_at(parse(section.text, under=section.heading_path), span[0])
+    statement = statement_at(_parse(section.text, section.heading_path), span[0])
     return Citation(
         marker=marker,
         section_id=section.section_id,
@@ -161,6 +162,13 @@ def build_citation(section: StoredSection, span: tuple[int, int], marker: int) -
     )
 
 
+@lru_cache(maxsize=64)
+def _parse(text: str, heading_path: tuple[str, ...]) -> tuple[Statement, ...]:
+    """The statements of a section; an answer that grows is checked again and again."""
+    return parse(text, under=heading_path)
+
+
+@lru_cache(maxsize=512)
 def find(cited_text: str, text: str) -> tuple[int, int] | None:
     """Where the text holds the cited text, whatever the white space; None if it does not.
 

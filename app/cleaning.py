@@ -5,6 +5,7 @@ from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
 
+from app.mrkdwn import LINE_BREAK, TAG
 from retrieval.statements import parse_blocks
 
 Span = tuple[int, int]  # half-open
@@ -27,6 +28,7 @@ _MAIL = re.compile(r"mailto:([\w.+-]+@[\w-]+(?:\.[\w-]+)+)")  # an address alone
 _LEFT_OVER = re.compile(rf"{_MARKER}|(?P<url>{_URL})")
 _IS_MARKER = re.compile(_MARKER)
 _IS_URL = re.compile(_URL)
+_HTML = re.compile(rf"(?P<line_break>{LINE_BREAK.pattern})|{TAG.pattern}", re.IGNORECASE)
 _IS_TAG = re.compile(r"/?(?:a|img|iframe|script|link|form|area|object|embed|video|audio)\b", re.I)
 
 
@@ -52,8 +54,8 @@ def apply(text: str, edits: Iterable[Edit], places: Sequence[int]) -> tuple[str,
 
 def code_spans(text: str) -> Iterator[Span]:
     """Where the text has code, in order: whole blocks, and inline code with its backticks."""
-    # Slack knows no HTML: what is code only below a block of it would not be code there.
-    for block in parse_blocks(text, html=False):
+    # What is code only below a block of HTML or a link's definition would not be code in Slack.
+    for block in parse_blocks(text, is_chat=True):
         start, end = block.span
         if block.kind == "code":
             yield start, end
@@ -88,6 +90,19 @@ def _is_escaped(text: str, place: int) -> bool:
     while start and text[start - 1] == "\\":
         start -= 1
     return (place - start) % 2 == 1
+
+
+def html(text: str) -> Iterator[Edit]:
+    """The edits that take out HTML for looks, with a line break for each <br>; not of code.
+
+    Before all others: https://<b>evil.example is a link without its tag.
+    """
+    code = list(code_spans(text))
+    for block in parse_blocks(text, is_chat=True):
+        line_break = " " if block.kind == "table" else "  \n"
+        for match in _HTML.finditer(text, *block.span):
+            if not any(start <= match.start() < end for start, end in code):
+                yield *match.span(), line_break if match["line_break"] else ""
 
 
 def unwanted(text: str, *, urls: Collection[str], sources: Sequence[str]) -> Iterator[Edit]:
@@ -183,7 +198,8 @@ def neutralised_markers(text: str) -> Iterator[Edit]:
 
 
 def _in_round_brackets(match: re.Match[str]) -> str:
-    return f"({match[0][1:-1]})"
+    before = match.string[max(match.start() - 1, 0) : match.start()]
+    return f"{' ' if before == ']' else ''}({match[0][1:-1]})"  # [x](2) would be a link
 
 
 def _mask(text: str) -> str:

@@ -2,7 +2,7 @@
 
 import logging
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -67,7 +67,11 @@ class Stopped(FootnoteError):
     """Footnote was stopped before the answer was ready; asking again later helps."""
 
 
-End = Literal["told by itself", "given up", "superseded"]
+class Superseded(FootnoteError):
+    """Another process answers the question as it was edited meanwhile."""
+
+
+End = Literal["own", "given up", "superseded"]
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -82,9 +86,16 @@ class _Job:
     status: Status
     stream: Stream
     posted: list[str] = field(default_factory=list)  # the ts of the messages of a whole answer
+    replaced: list[str] = field(default_factory=list)  # … and of those of an answer before it
     earlier: Future[None] | None = None
     is_revised: bool = False
     end: End | None = None  # None until decided, once: by the job itself, close or revise
+
+    def find_seen(self) -> list[str]:
+        """The messages that are seen of its answer, free to be replaced or deleted."""
+        self.stream.end()
+        own = [] if self.stream.ts is None else [self.stream.ts]
+        return list(dict.fromkeys([*self.posted, *own, *self.replaced]))
 
 
 class Jobs:
@@ -197,13 +208,15 @@ class Jobs:
             with _despite_errors("complete the trace"):
                 traces.save_failure(self._database, trace_id, type(error).__name__)
                 is_deleted = traces.is_deleted(self._database, trace_id)
-        if not may_stand_there and not is_deleted and not arrival.is_unasked:
+        if is_deleted or arrival.is_unasked:
+            self._take_back(arrival, seen)
+        elif not may_stand_there:
             with _despite_errors("tell the asker"):
                 text = posting.BUSY if isinstance(error, Busy) else posting.FAILURE
                 message = blocks.build_notice(text.format(reference=reference))
-                told = self._tell(message, arrival, reference, list(seen))
+                told = self._tell(message, arrival, reference, seen)
                 if trace_id is not None and told:
-                    traces.save_answer_ts(self._database, trace_id, [told])
+                    traces.save_answer_ts(self._database, trace_id, arrival.question, [told])
 
     def close(self, timeout_s: float) -> None:
         """Finish what is begun; what is not done in time, or not begun, is told to its asker.
@@ -222,14 +235,14 @@ class Jobs:
                 telling.append(future)
                 continue
             error = Stopped("Footnote was stopped.")
-            self.fail(error, job.arrival, job.trace_id, _end(job.stream))
+            self.fail(error, job.arrival, job.trace_id, job.find_seen())
             job.status.clear()
         wait(telling)
         self._status_executor.shutdown()
 
     def _build_job(self, arrival: Arrival, trace_id: UUID) -> _Job:
         def started(ts: str) -> None:
-            traces.save_answer_ts(self._database, trace_id, [ts])
+            self._save_ts(job, ts, [ts])
 
         job = _Job(
             arrival=arrival,
@@ -248,7 +261,7 @@ class Jobs:
         with self._lock:
             ahead = len(self._open)
             workers = ahead + 1 if self._workers is None else self._workers
-            is_full = ahead >= workers + MOST_WAITING
+            is_full = ahead >= workers + MOST_WAITING and not job.is_revised
             if not is_full:
                 if ahead >= workers:
                     job.status.show(describe_wait(ahead))
@@ -268,38 +281,40 @@ class Jobs:
         return None, None
 
     def _work(self, job: _Job) -> None:
-        replaced: list[str] = []
+        arrival, trace_id = job.arrival, job.trace_id
         try:
             if job.earlier is not None:  # begun before, so it does not wait for this thread
                 wait([job.earlier])
                 if job.end is not None:  # its trace is complete
                     return
             if job.is_revised:
-                replaced = traces.reopen(self._database, job.trace_id, job.arrival.question)
-            self._post(self._answer(job), job, replaced)
+                job.replaced = traces.reopen(self._database, trace_id, arrival.question)
+            self._post(self._answer(job), job)
+        except Superseded:
+            log.info("Question %s is answered by another process", trace_id)
         except posting.StoppedByAsker:
-            if self._decide(job, "told by itself"):
-                traces.save_stopped(self._database, job.trace_id, job.stream.text)
-            for ts in [] if job.stream.text else _end(job.stream):
-                posting.take_back(self._client, str(job.arrival.channel_id), ts)
+            if self._decide(job, "own"):
+                with _despite_errors("complete the trace"):
+                    traces.save_stopped(self._database, trace_id, job.stream.text)
+            if not job.stream.text:
+                self._take_back(arrival, job.find_seen())
         except Exception as error:
-            if self._decide(job, "told by itself"):
-                seen = dict.fromkeys([*job.posted, *_end(job.stream), *replaced])
-                self.fail(error, job.arrival, job.trace_id, list(seen))
+            if self._decide(job, "own"):
+                self.fail(error, arrival, trace_id, job.find_seen())
         finally:
             job.stream.end()
-            if self._decide(job, "told by itself"):
+            if self._decide(job, "own"):
                 job.status.clear()
 
     def _decide(self, job: _Job, end: End) -> bool:
-        """Whether this is how the job ends; whoever decides first, decides."""
+        """Whether this is how the job ends: whoever decides first, decides, and may ask again."""
         with self._lock:
             job.end = job.end or end
             return job.end == end
 
     def _answer(self, job: _Job) -> Answer:
         def before_saving() -> None:
-            if not self._decide(job, "told by itself"):
+            if not self._decide(job, "own"):
                 raise Stopped("Footnote was stopped.")
 
         def tell(stage: Stage) -> None:
@@ -334,7 +349,7 @@ class Jobs:
                     self._empty_run,
                 )
 
-    def _post(self, answer: Answer, job: _Job, replaced: Sequence[str]) -> None:
+    def _post(self, answer: Answer, job: _Job) -> None:
         """Post the answer, in place of an earlier one as far as that goes."""
         arrival, trace_id = job.arrival, job.trace_id
         is_deleted = traces.is_deleted(self._database, trace_id)
@@ -343,66 +358,67 @@ class Jobs:
             # It was not meant for us: nobody is to read it among what went unanswered.
             traces.forget(self._database, trace_id)
             return
-        if is_deleted:
-            for ts in _end(job.stream):
-                posting.take_back(self._client, str(arrival.channel_id), ts)
-            return
-        if job.stream.finish(answer):
-            posted, left = _end(job.stream), []
-        else:
-            left = [*_end(job.stream), *replaced]
-            posted = self._post_whole(answer, job, left)
+        if not is_deleted and not job.stream.finish(answer):
+            self._post_whole(answer, job)
         # Deleted meanwhile: then those that were not saved yet are not deleted by withdraw.
-        is_deleted = traces.is_deleted(self._database, trace_id)
-        for ts in (*left, *(posted if is_deleted else [])):
-            posting.take_back(self._client, str(arrival.channel_id), ts)
+        if is_deleted or traces.is_deleted(self._database, trace_id):
+            self._take_back(arrival, job.find_seen())
 
-    def _post_whole(self, answer: Answer, job: _Job, left: list[str]) -> list[str]:
-        """Post an answer, first into the places left, which are taken off; its messages' ts."""
+    def _post_whole(self, answer: Answer, job: _Job) -> None:
+        """Post an answer, first in the place of what is seen; raises Superseded."""
         *others, last = blocks.build_messages(answer)
         if answer.abstained_because and escalation.find_expert(
             self._database, job.trace_id, self._experts
         ):
             last = blocks.offer_person(last)
-        for message in (*others, last):
-            job.posted.append(self._put(message, job.arrival, job.trace_id, left))
+        if not traces.is_asked(self._database, job.trace_id, job.arrival.question):
+            raise Superseded("The question was edited.")
+        messages, places = [*others, last], job.find_seen()
+        for number, message in enumerate(messages):
+            place = places[number] if number < len(places) else None
+            job.posted.append(self._put(message, job.arrival, job.trace_id, place))
             # One by one, so that a vote on the first finds its trace if the second fails.
-            traces.save_answer_ts(self._database, job.trace_id, [*job.posted, *left])
-        if left:
-            traces.save_answer_ts(self._database, job.trace_id, job.posted)
-        return job.posted
+            self._save_ts(job, job.posted[-1], [*job.posted, *places[number + 1 :]])
+        if left := places[len(messages) :]:
+            self._take_back(job.arrival, left)
+            self._save_ts(job, job.posted[-1], job.posted)
+        job.replaced = []
+
+    def _save_ts(self, job: _Job, newest: str, answer_ts: Sequence[str]) -> None:
+        """Add the messages of an answer to its trace; raises Superseded, without the newest."""
+        question = job.arrival.question
+        if not traces.save_answer_ts(self._database, job.trace_id, question, answer_ts):
+            self._take_back(job.arrival, [newest])
+            raise Superseded("The question was edited.")
 
     def _tell(
-        self, message: Message, arrival: Arrival, reference: UUID, places: list[str]
+        self, message: Message, arrival: Arrival, reference: UUID, places: Sequence[str]
     ) -> str | None:
         """Put a message into the first of these places and delete the others, or post it; its ts.
 
         To the asker alone, and None, where nothing can be posted, as in a thread that is locked.
         """
         try:
-            return self._put(message, arrival, reference, places)
+            return self._put(message, arrival, reference, next(iter(places), None))
         except SlackApiError:
             posting.show_privately(self._client, _find_asker(arrival), message)
             return None
         finally:
-            for ts in places:
-                posting.take_back(self._client, str(arrival.channel_id), ts)
+            self._take_back(arrival, places[1:])
 
-    def _put(self, message: Message, arrival: Arrival, trace_id: UUID, places: list[str]) -> str:
-        """Put a message into the first of these places, which is taken off, or post it; its ts."""
-        if places:
-            return posting.replace(self._client, arrival, places.pop(0), message, trace_id)
-        return posting.post(self._client, arrival, message, trace_id)
+    def _put(self, message: Message, arrival: Arrival, trace_id: UUID, place: str | None) -> str:
+        """Put a message into this place, or post it; its ts."""
+        if place is None:
+            return posting.post(self._client, arrival, message, trace_id)
+        return posting.replace(self._client, arrival, place, message, trace_id)
+
+    def _take_back(self, arrival: Arrival, messages: Iterable[str]) -> None:
+        for ts in messages:
+            posting.take_back(self._client, str(arrival.channel_id), ts)
 
     def _forget(self, future: Future[None]) -> None:
         with self._lock:
             self._open.pop(future, None)
-
-
-def _end(stream: Stream) -> list[str]:
-    """The message of a stream, if there is one, free to be replaced or deleted."""
-    stream.end()
-    return [] if stream.ts is None else [stream.ts]
 
 
 def _find_asker(arrival: Arrival) -> posting.Reader:

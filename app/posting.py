@@ -1,6 +1,7 @@
 """The one place that writes to Slack."""
 
 import logging
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -11,14 +12,17 @@ from uuid import UUID
 from slack_bolt import Respond
 from slack_sdk import WebClient
 from slack_sdk.errors import SlackApiError, SlackClientError
-from slack_sdk.http_retry import RateLimitErrorRetryHandler
+from slack_sdk.http_retry import HttpRequest, HttpResponse, RetryHandler, RetryState
+from slack_sdk.web import SlackResponse
 from slack_sdk.webhook import WebhookResponse
 
 from app.blocks import Block, Message
 from app.records import Arrival
 from retrieval.errors import FootnoteError
 
-RATE_LIMIT_RETRIES = 3  # each waits for as long as Slack says
+RATE_LIMIT_RETRIES = 3  # each waits for as long as Slack says,
+LONGEST_WAIT_S = 60  # unless that is longer: who asked has given up by then; chosen
+UNTOLD_WAIT_S = 1  # where it does not say, or not in seconds
 RATE_LIMITED = 429  # the HTTP status with which Slack asks to wait
 HASTE_S = 3  # a sign or a form that comes later than this is not worth waiting for
 WORKING_SIGN = "eyes"
@@ -57,7 +61,7 @@ class StreamLost(FootnoteError):
     """A message does not grow, or nobody knows whether it does; posting it whole helps."""
 
 
-class StreamLimited(StreamLost):
+class StreamLimited(FootnoteError):
     """Slack asks to wait before a message goes on growing."""
 
     def __init__(self, retry_after_s: float) -> None:
@@ -83,8 +87,46 @@ def build_client(token: str, base_url: str) -> WebClient:
 
     slack_sdk's default repeats any call whose answer got lost, a post that arrived included.
     """
-    retry = RateLimitErrorRetryHandler(max_retry_count=RATE_LIMIT_RETRIES)
+    retry = _WaitAsTold(max_retry_count=RATE_LIMIT_RETRIES)
     return WebClient(token, base_url=base_url, retry_handlers=[retry])
+
+
+class _WaitAsTold(RetryHandler):
+    """Repeats a call that Slack has put off. slack_sdk's own handler raises ValueError where it is
+    not told seconds, and waits for as long as it is told (3.48)."""
+
+    def _can_retry(
+        self,
+        *,
+        state: RetryState,
+        request: HttpRequest,
+        response: HttpResponse | None = None,
+        error: Exception | None = None,
+    ) -> bool:
+        is_limited = response is not None and response.status_code == RATE_LIMITED
+        return is_limited and _find_wait_s(response) <= LONGEST_WAIT_S
+
+    def prepare_for_next_attempt(
+        self,
+        *,
+        state: RetryState,
+        request: HttpRequest,
+        response: HttpResponse | None = None,
+        error: Exception | None = None,
+    ) -> None:
+        time.sleep(_find_wait_s(response))
+        state.next_attempt_requested = True
+        state.increment_current_attempt()
+
+
+def _find_wait_s(response: HttpResponse | SlackResponse | None) -> float:
+    """How long Slack asks to wait."""
+    headers = response.headers if response is not None else {}
+    for name, value in headers.items():
+        told = value[0] if isinstance(value, list) and value else value
+        if name.lower() == "retry-after" and str(told).isdecimal():
+            return float(str(told))
+    return UNTOLD_WAIT_S
 
 
 def post(client: WebClient, arrival: Arrival, message: Message, trace_id: UUID) -> str:
@@ -172,7 +214,7 @@ def stop_stream(
 def abandon_stream(client: WebClient, arrival: Arrival, ts: str) -> None:
     """Let a message grow no more, if it still does: until then it can't be replaced."""
     try:
-        client.chat_stopStream(channel=str(arrival.channel_id), ts=ts)
+        _hasten(client).chat_stopStream(channel=str(arrival.channel_id), ts=ts)
     except (SlackClientError, *CONNECTION_FAULTS) as error:
         log.info("No stream ended in %s: %s", arrival.channel_id, type(error).__name__)
 
@@ -186,8 +228,7 @@ def _streaming(arrival: Arrival) -> Iterator[None]:
         if response.get("error") == "stopped_by_user":
             raise StoppedByAsker("The asker has stopped the answer.") from error
         if isinstance(error, SlackApiError) and error.response.status_code == RATE_LIMITED:
-            told = str(error.response.headers.get("Retry-After"))
-            raise StreamLimited(float(told) if told.isdecimal() else HASTE_S) from error
+            raise StreamLimited(_find_wait_s(error.response)) from error
         reason = response.get("error", type(error).__name__)
         log.info("No stream in %s: %s", arrival.channel_id, reason)
         raise StreamLost("Slack does not let a message grow.") from error
@@ -267,8 +308,9 @@ def show_working(client: WebClient, arrival: Arrival) -> None:
 
 
 def clear_working(client: WebClient, arrival: Arrival) -> None:
-    """Take the sign away again."""
-    _sign(client, "reactions.remove", arrival)
+    """Take the sign away again; once more if that goes wrong, as it would stay for good."""
+    if not _sign(client, "reactions.remove", arrival):
+        _sign(client, "reactions.remove", arrival)
 
 
 def _hasten(client: WebClient) -> WebClient:
@@ -276,13 +318,15 @@ def _hasten(client: WebClient) -> WebClient:
     return WebClient(client.token, base_url=client.base_url, timeout=HASTE_S, retry_handlers=[])
 
 
-def _sign(client: WebClient, method: str, arrival: Arrival) -> None:
+def _sign(client: WebClient, method: str, arrival: Arrival) -> bool:
     sign = {"name": WORKING_SIGN, "channel": arrival.channel_id, "timestamp": arrival.message_ts}
     try:
         client.api_call(method, params=sign)
     except (SlackClientError, *CONNECTION_FAULTS) as error:
         # Without the scope, in a locked channel, on a deleted message: the answer matters more.
         log.info("%s in %s did not work: %s", method, arrival.channel_id, type(error).__name__)
+        return isinstance(error, SlackApiError) and error.response.status_code < 500
+    return True
 
 
 def _metadata(trace_id: UUID) -> dict[str, Any]:

@@ -16,12 +16,15 @@ from app.records import Answer, Arrival
 INTERVAL_S = 1.0  # between two additions to an answer; Slack takes about 100 a minute of them all
 
 
+_ROW = re.compile(r"^\s*\||\s\|\s|\|\s*$")  # also of a table without bars at its sides
+
+
 class Stream:
     """The message in which one answer grows; safe to use from several threads.
 
-    It only ever holds what its answer begins with, and waits for Slack neither long nor again.
-    What goes wrong ends the growing: then finish says that the answer does not stand there, and
-    the message, where there is one, is to be replaced by the whole.
+    It only ever holds what its answer begins with, and while it grows waits for Slack neither long
+    nor again. What goes wrong ends the growing: then finish says that the answer does not stand
+    there, and the message, where there is one, is to be replaced by the whole.
     """
 
     def __init__(
@@ -44,7 +47,8 @@ class Stream:
         self._draft = ""
         self._shown = ""
         self._next_at = 0.0  # on the clock of monotonic
-        self._is_over = not posting.can_stream(arrival)
+        self._grows = posting.can_stream(arrival)
+        self._is_open = False  # as Slack has it
 
     @property
     def text(self) -> str:
@@ -58,12 +62,12 @@ class Stream:
         and no half marker, link or table.
         """
         with self._lock:
-            if self._is_over or len(answer.text) > MESSAGE_TEXT:
+            if not self._grows or len(answer.text) > MESSAGE_TEXT:
                 return
             draft = markdown.build(answer.text)
             settled, self._draft = _settle(self._draft, draft), draft
             more = settled.removeprefix(self._shown)
-            is_more = settled.startswith(self._shown) and more.strip()
+            is_more = settled.startswith(self._shown) and bool(more.strip())
             if is_more and monotonic() >= self._next_at:
                 self._append(more)
 
@@ -75,43 +79,45 @@ class Stream:
         with self._lock:
             whole = markdown.build(answer.text)
             fits = whole.startswith(self._shown) and len(whole) <= MESSAGE_TEXT
-            if self.ts is None or self._is_over or not fits:
+            if self.ts is None or not self._grows or not fits or answer.abstained_because:
                 self.end()
                 return False
+            rest, below = whole.removeprefix(self._shown), build_below(answer)
+            self._grows = False
             try:
-                rest, below = whole.removeprefix(self._shown), build_below(answer)
                 posting.stop_stream(
                     self._client, self._arrival, self.ts, rest, below, self._trace_id
                 )
-            except posting.StreamLost:
+            except (posting.StreamLost, posting.StreamLimited):
                 self.end()
                 return False
-            except posting.StoppedByAsker:
-                self._is_over = True
-                raise
-            self._shown, self._is_over = whole, True
+            finally:
+                self._is_open = False
+            self._shown = whole
             return True
 
     def end(self) -> None:
         """Let nothing grow any more, so that the message can be replaced or deleted."""
         with self._lock:
-            if self.ts is not None and not self._is_over:
+            self._grows = False
+            if self.ts is not None and self._is_open:
+                self._is_open = False
                 posting.abandon_stream(self._client, self._arrival, self.ts)
-            self._is_over = True
 
     def _append(self, more: str) -> None:
         self._next_at = monotonic() + self._interval_s
         try:
             if self.ts is None:
                 self.ts = posting.start_stream(self._client, self._arrival)
+                self._is_open = True
                 self._started(self.ts)
             posting.append_to_stream(self._client, self._arrival, self.ts, more)
         except posting.StreamLimited as limited:
             self._next_at = monotonic() + limited.retry_after_s
         except posting.StreamLost:
-            self.end()
+            self._grows = False
         except posting.StoppedByAsker:
-            self._is_over = True
+            self._grows = self._is_open = False
             raise
         else:
             self._shown += more
@@ -131,7 +137,7 @@ def _settle(before: str, draft: str) -> str:
         common = common.removesuffix(re.split(r"\s", common)[-1])
     lines = common.split("\n")
     whole = len(lines) - (not lines[-1])  # a last line that has not begun may still be a row
-    while whole and lines[whole - 1].lstrip().startswith("|"):
+    while whole and _ROW.search(lines[whole - 1]):
         whole -= 1
         lines = [*lines[:whole], ""]
     return "\n".join([*lines[:-1], _finished(lines[-1])])
@@ -140,10 +146,12 @@ def _settle(before: str, draft: str) -> str:
 def _finished(line: str) -> str:
     """A line without the code, marker or link at its end that may go on."""
     if line.count("`") % 2:
-        return line[: line.rfind("`")]
+        line = line[: line.rfind("`")]
     closed = line.rfind("]")
     opened = line.find("[", closed + 1)
     if opened >= 0:
         return line[:opened]
     is_open = line.startswith("](", closed) and ")" not in line[closed:]
-    return line[: line.rfind("[", 0, closed)] if closed >= 0 and is_open else line
+    if closed < 0 or not is_open:
+        return line
+    return _finished(line[: max(line.rfind("[", 0, closed), 0)])  # a marker may be in its label

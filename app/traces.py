@@ -15,10 +15,12 @@ from retrieval.db import Database
 from retrieval.records import LEGS, Candidate, Retrieval
 
 LOST_AFTER_S = 900  # an answer takes at most minutes, the wait for it included; chosen
-RECENT_S = 1_800  # between direct messages of one conversation, at most; chosen
+RECENT_S = 1_800  # before a direct message: what was asked in it belongs to it; chosen
 # Of what was said before a question. As much as one answer may have, so that it is rarely cut.
 PAST_TOKENS = 2_000
 BYTES_A_TOKEN = 4  # of UTF-8: about what English has; other scripts have fewer characters in them
+# Other answers in a channel that began between the first and the last message of one; chosen.
+MOST_BETWEEN = 200
 
 
 def claim(database: Database, arrival: Arrival) -> UUID | None:
@@ -140,7 +142,10 @@ def save_small_talk(database: Database, trace_id: UUID, kind: str, answer: Answe
 
 
 def save_failure(database: Database, trace_id: UUID, error_class: str) -> None:
-    """Complete the trace of a question that got no answer because something broke."""
+    """Complete the trace of a question that got no answer because something broke.
+
+    Its tokens are those of rewording alone: of a call that broke off nobody says what was billed.
+    """
     _update(
         database,
         trace_id,
@@ -158,7 +163,10 @@ def forget(database: Database, trace_id: UUID) -> None:
 
 
 def save_stopped(database: Database, trace_id: UUID, text: str) -> None:
-    """Complete the trace of a question whose asker had seen enough with what was seen."""
+    """Complete the trace of a question whose asker had seen enough with what was seen.
+
+    Its tokens are those of rewording alone: Claude tells what is billed only at the end.
+    """
     _update(
         database,
         trace_id,
@@ -167,20 +175,41 @@ def save_stopped(database: Database, trace_id: UUID, text: str) -> None:
     )
 
 
-def save_answer_ts(database: Database, trace_id: UUID, answer_ts: Sequence[str]) -> None:
-    """Add the Slack messages that carry the answer."""
-    _update(database, trace_id, "answer_ts = :answer_ts", answer_ts=list(answer_ts))
+def save_answer_ts(
+    database: Database, trace_id: UUID, question: str, answer_ts: Sequence[str]
+) -> bool:
+    """Add the Slack messages that carry the answer; False when it is no longer what is asked.
+
+    Then another process answers the question as it was edited meanwhile.
+    """
+    with database.transaction() as connection:
+        saved = connection.execute(
+            text("""
+                UPDATE traces SET answer_ts = :answer_ts
+                WHERE trace_id = :trace_id AND question = :question
+            """),
+            {"trace_id": trace_id, "question": question, "answer_ts": list(answer_ts)},
+        )
+    return saved.rowcount > 0
 
 
 def find_by_answer(database: Database, channel_id: str, answer_ts: str) -> UUID | None:
-    """The trace whose answer is this Slack message, if it is one of ours."""
+    """The trace whose answer is this Slack message, if it is one of ours.
+
+    An answer of several messages is found by its first one, the latest before this message but for
+    those of answers that came in between.
+    """
     with database.transaction() as connection:
         return connection.execute(
-            text(
-                "SELECT trace_id FROM traces"
-                " WHERE channel_id = :channel_id AND :ts = ANY(answer_ts)"
-            ),
-            {"channel_id": channel_id, "ts": answer_ts},
+            text("""
+                SELECT trace_id FROM (
+                    SELECT trace_id, answer_ts FROM traces
+                    WHERE channel_id = :channel_id AND answer_ts[1] <= :ts
+                    ORDER BY answer_ts[1] DESC LIMIT :most
+                ) AS latest
+                WHERE :ts = ANY(answer_ts)
+            """),
+            {"channel_id": channel_id, "ts": answer_ts, "most": MOST_BETWEEN},
         ).scalar()
 
 
@@ -199,6 +228,17 @@ def save_deletion(database: Database, team_id: str, channel_id: str, message_ts:
             {"team_id": team_id, "channel_id": channel_id, "message_ts": message_ts},
         ).scalar()
     return answer_ts or []
+
+
+def is_asked(database: Database, trace_id: UUID, question: str) -> bool:
+    """Whether this is still what a trace asks."""
+    with database.transaction() as connection:
+        return bool(
+            connection.execute(
+                text("SELECT question = :question FROM traces WHERE trace_id = :trace_id"),
+                {"trace_id": trace_id, "question": question},
+            ).scalar()
+        )
 
 
 def is_deleted(database: Database, trace_id: UUID) -> bool:
@@ -257,6 +297,8 @@ def reopen(database: Database, trace_id: UUID, question: str) -> list[str]:
                     settings = jsonb_build_object('revised', true, 'before', jsonb_build_object(
                         'question', question, 'asked_at', asked_at, 'answer', answer,
                         'citations', citations, 'outcome', outcome, 'tokens', tokens,
+                        'generator', settings -> 'generator',
+                        'rewrite_model', settings -> 'rewrite_model',
                         'abstained_because', abstained_because,
                         'votes', (SELECT coalesce(jsonb_agg(votes), '[]') FROM votes
                                   WHERE vote <> 0)))
@@ -275,16 +317,25 @@ def find_past_answers(database: Database, arrival: Arrival) -> list[PastAnswer]:
     """What was asked before a question in the same conversation, oldest first.
 
     That is its thread. A direct message outside any is one of its own, so there it is what this
-    person has asked directly within RECENT_S. Only what came after "new topic" counts, and the
-    newest up to PAST_TOKENS, of which the last answer is not cut. An answer that nobody has seen
-    is "".
+    person has asked directly within RECENT_S, and in a thread on such a message also what counts
+    there. Only what came after "new topic" counts, and the newest up to PAST_TOKENS: the last
+    answer is never cut, nor its question; another question that is too long by itself is left out.
+    An answer that nobody has seen is "".
     """
     if fillers.cut_topic(arrival.question) is not None:
         return []
-    is_alone = arrival.thread_ts == arrival.message_ts
-    is_direct = is_alone and str(arrival.channel_id).startswith("D")
-    recent = "user_id = :user_id AND message_ts >= :since"
-    within = recent if is_direct else "thread_ts = :thread_ts"
+    recent = "user_id = :user_id AND message_ts BETWEEN :since AND :thread_ts"
+    if not str(arrival.channel_id).startswith("D"):
+        within = "thread_ts = :thread_ts"
+    elif arrival.thread_ts == arrival.message_ts:
+        within = recent
+    else:
+        # In the pane of older apps the root is no question, and its thread all that was said.
+        within = f"""(
+            thread_ts = :thread_ts OR {recent} AND EXISTS (
+                SELECT FROM traces WHERE channel_id = :channel_id AND message_ts = :thread_ts
+            )
+        )"""
     statement = text(f"""
         SELECT trace_id, question, settings ? 'small_talk' AS is_small_talk,
                CASE WHEN answer_ts <> '{{}}' THEN coalesce(answer, '') ELSE '' END AS answer
@@ -298,7 +349,7 @@ def find_past_answers(database: Database, arrival: Arrival) -> list[PastAnswer]:
         "thread_ts": arrival.thread_ts,
         "message_ts": arrival.message_ts,
         "user_id": arrival.user_id,
-        "since": f"{float(str(arrival.message_ts)) - RECENT_S:.6f}",
+        "since": f"{float(str(arrival.thread_ts)) - RECENT_S:.6f}",
     }
     # A few rows at a time: a thread may be longer than what is taken of it.
     with (
@@ -311,28 +362,40 @@ def find_past_answers(database: Database, arrival: Arrival) -> list[PastAnswer]:
 def _take_newest(rows: Iterable[Row[Any]]) -> Iterator[PastAnswer]:
     left, is_answered = PAST_TOKENS * BYTES_A_TOKEN, False
     for row in rows:
-        if not row.is_small_talk:
-            left -= len(f"{row.question}{row.answer}".encode())
-            if is_answered and left < 0:
-                return
-            is_answered = is_answered or row.answer != ""
+        size = len(f"{row.question}{row.answer}".encode())
+        is_last_answer = row.answer != "" and not is_answered
+        if not row.is_small_talk and (size <= left or is_last_answer):
+            left -= size
+            is_answered = is_answered or is_last_answer
             yield PastAnswer(trace_id=row.trace_id, question=row.question, answer=row.answer)
+        elif not row.is_small_talk and is_answered:
+            return
         if fillers.cut_topic(row.question) is not None:
             return
 
 
 def find_standing(database: Database, arrival: Arrival) -> Standing | None:
-    """How the thread of a message stands before it; None where nobody has asked us there."""
+    """How the thread of a message stands with it; None where nobody has asked us there.
+
+    A deleted question is none, but who has joined it has joined the thread.
+    """
     with database.transaction() as connection:
         row = connection.execute(
             text("""
+                WITH asked AS (
+                    SELECT * FROM traces
+                    WHERE team_id = :team_id AND channel_id = :channel_id
+                    AND thread_ts = :thread_ts AND message_ts <= :message_ts
+                )
                 SELECT trace_id, user_id,
-                       outcome IN ('answered', 'abstained') AND answer_ts <> '{}'
-                           AND NOT settings ? 'deleted' AS is_answered,
-                       coalesce(settings ->> 'joined' > answer_ts[1], false) AS is_joined
-                FROM traces
-                WHERE team_id = :team_id AND channel_id = :channel_id AND thread_ts = :thread_ts
-                AND message_ts < :message_ts
+                       outcome IN ('answered', 'abstained') AND answer_ts <> '{}' AS is_answered,
+                       EXISTS (
+                           SELECT FROM asked AS later
+                           WHERE later.message_ts >= asked.message_ts
+                           AND later.settings ? 'joined'
+                       ) AS is_joined
+                FROM asked
+                WHERE NOT settings ? 'deleted'
                 ORDER BY message_ts DESC LIMIT 1
             """),
             {
@@ -345,15 +408,9 @@ def find_standing(database: Database, arrival: Arrival) -> Standing | None:
     return Standing(**row._mapping) if row else None
 
 
-def save_joined(database: Database, trace_id: UUID, ts: str) -> None:
-    """Add that by this message others have come to speak in the thread; the latest one counts."""
-    _update(
-        database,
-        trace_id,
-        "settings = settings"
-        " || jsonb_build_object('joined', greatest(settings ->> 'joined', CAST(:ts AS text)))",
-        ts=ts,
-    )
+def save_joined(database: Database, trace_id: UUID) -> None:
+    """Add that in or after this question others have come to speak in its thread."""
+    _update(database, trace_id, """settings = settings || '{"joined": true}'""")
 
 
 def find_own(

@@ -32,7 +32,8 @@ _LEAVES: dict[str, BlockKind] = {
 _CLOSING = re.compile(r"(?<=\S)[*_\"'”’)\]]+\s+")
 
 _blocks = MarkdownIt("commonmark").enable("table").disable("inline")
-_blocks_without_html = MarkdownIt("commonmark").enable("table").disable(["inline", "html_block"])
+_chat_blocks = MarkdownIt("commonmark").enable("table")
+_chat_blocks.disable(["inline", "html_block", "reference"])
 _inline = MarkdownIt("commonmark")
 
 
@@ -82,16 +83,16 @@ def parse(text: str, *, under: Sequence[str] = ()) -> tuple[Statement, ...]:
     )
 
 
-def parse_blocks(text: str, *, html: bool = True) -> Iterator[Block]:
+def parse_blocks(text: str, *, is_chat: bool = False) -> Iterator[Block]:
     """The text's leaf blocks in order, under the same rules as statements; in linear time.
 
-    Without html as who shows HTML as text has them: then it begins no block.
+    is_chat: as where HTML and definitions of links are text like any other.
     """
     lines = [0, *(match.end() for match in re.finditer("\n", text)), len(text)]
     headings: list[tuple[int, str]] = []
     end = group = depth = 0
     opens_item = False
-    tokens = (_blocks if html else _blocks_without_html).parse(text)
+    tokens = (_chat_blocks if is_chat else _blocks).parse(text)
     for index, token in enumerate(tokens):
         if token.level == 0 and token.nesting >= 0 and token.map is not None:
             # A link's definition makes no token, but belongs to the text; not to the next block.

@@ -121,7 +121,9 @@ class Claude:
                     if self._now() > deadline:
                         raise GenerationError(f"Claude took more than {self._timeout_s:g} s.")
                     if event.type == "content_block_stop":
+                        before = self._now()
                         written(stream.current_message_snapshot)
+                        deadline += self._now() - before  # whoever is shown it is not Claude
                 message = stream.get_final_message()
         except (anthropic.AuthenticationError, anthropic.PermissionDeniedError) as error:
             raise ConfigError("Claude does not take the key. Check ANTHROPIC_API_KEY.") from error

@@ -170,6 +170,18 @@ def test_of_an_answer_that_there_is_none_nothing_can_be_seen(stand_in: ClaudeSta
     assert written(stand_in) == []
 
 
+def test_the_time_that_showing_takes_is_not_claudes(stand_in: ClaudeStandIn) -> None:
+    clock = [0.0]
+
+    def show(_: Answer) -> None:
+        clock[0] += 100
+
+    stand_in.reply([Text("A. ", cites=[(0, 1, 2)]), Text("B.", cites=[(0, 1, 2)])])
+    with Claude(settings(stand_in, answer_timeout_s=60), now=lambda: clock[0]) as claude:
+        answer = claude.generate((), Query(text=QUESTION, question=QUESTION), KEPT, show)
+    assert answer.text == "A. B. [1]" and clock[0] == 200
+
+
 def test_what_is_raised_while_an_answer_is_shown_ends_it(stand_in: ClaudeStandIn) -> None:
     def stop(_: Answer) -> None:
         raise KeyError("stopped")

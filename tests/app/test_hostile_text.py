@@ -26,6 +26,8 @@ ATOMS = [
     *("&lt;!channel&gt;", "&#60;!channel&#62;", "&#x3c;@U0AAAA&#x3e;", "&amp;lt;", "&", "<", ">"),
     *("`", "``", "```", "\n```\n", "~~~", "    ", "|", "\n| a | b |\n|---|---|\n| 1 | 2 |\n"),
     *("\n", "\n\n", "\n- ", "\n1. ", "\n> ", "\n# ", "**", "_", "~~", "*", "\\", "<br>", "</div>"),
+    *("https://<b>evil.example/?q=1", "[go](https://<b>evil.example)", "www<i></i>.evil.example"),
+    *("\n[x]: //evil.example/?q=1\n", "<&#33;channel>", "&#64;here"),
     *("[1]", "[2]", "[", "](", ")", "!", "word", "Ünïcödé", "🙂", ":no_entry:", "\u202e", "\u200b"),
     f"[page]({SOURCE})",
 ]
@@ -33,7 +35,7 @@ ATOMS = [
 _TAG = re.compile(r"<([^<>]*)>")
 _MAIL = re.compile(r"mailto:([\w.+-]+@[\w.-]+)\|\1")
 _QUOTED = re.compile(r"^(?:> ?| |• |\d+\. )+", re.MULTILINE)  # how lines of lists and quotes begin
-_MARKDOWN = MarkdownIt("commonmark").enable("table")
+_MARKDOWN = MarkdownIt("commonmark", {"html": False}).enable("table")
 _SOURCES = {SOURCE, _MARKDOWN.normalizeLink(SOURCE)}
 _MENTION = re.compile(
     r"<(?:@[UW][A-Z0-9]+[|>]|#C[A-Z0-9]+[|>]|!(?:channel|everyone|here|subteam)).*"

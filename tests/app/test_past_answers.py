@@ -28,7 +28,7 @@ def asked(
     if answer is not None:
         traces.save_answer(database, trace_id, Answer(text=answer), settings={}, stage_ms={})
         ts = [f"{ROOT + second}.{number:06d}" for number in range(2, 2 + messages)]
-        traces.save_answer_ts(database, trace_id, ts)
+        traces.save_answer_ts(database, trace_id, question, ts)
 
 
 def arrival(question: str, *, second: int, **more: Any) -> Arrival:
@@ -77,6 +77,23 @@ def test_the_newest_answer_is_known_whole_however_long_it_is(database: Database)
     assert past(database, second=3) == ["in full?", long, "still there?", ""]
 
 
+def test_what_was_pasted_without_an_answer_is_left_out_where_it_is_too_long(
+    database: Database,
+) -> None:
+    asked(database, "how many days?", "25", second=0)
+    for number in range(1, 21):
+        asked(database, f"why? {'x' * 39_000}", None, second=number)
+    asked(database, "still there?", None, second=21)
+    assert past(database, second=22) == ["how many days?", "25", "still there?", ""]
+
+
+def test_many_questions_without_an_answer_are_no_more_than_others(database: Database) -> None:
+    for number in range(20):
+        asked(database, f"{number}: " + "x" * 1_000, None, second=number)
+    size = sum(len(text.encode()) for text in past(database, second=20))
+    assert size <= PAST_TOKENS * BYTES_A_TOKEN
+
+
 def test_a_question_that_is_not_answered_yet_is_known_without_an_answer(
     database: Database,
 ) -> None:
@@ -101,6 +118,33 @@ def test_a_reply_in_a_thread_of_direct_messages_goes_on_from_that_thread(
     asked(database, "how many days?", "25", **direct(0))
     asked(database, "who is my lead?", "Ann", **direct(1))
     assert past(database, **direct(2, thread_ts=f"{ROOT}.000001")) == ["how many days?", "25"]
+
+
+def test_a_reply_to_a_direct_message_knows_what_that_went_on_from(database: Database) -> None:
+    asked(database, "too long ago?", "yes", **direct(0))
+    asked(database, "how many days?", "25", **direct(1))
+    asked(database, "whose?", "mine", **direct(2, user_id="U2"))
+    asked(database, "and for part-timers?", "12", **direct(RECENT_S + 1))
+    asked(database, "who is my lead?", "Ann", **direct(RECENT_S + 2))
+    thread_ts = f"{ROOT + RECENT_S + 1}.000001"
+    assert past(database, **direct(RECENT_S + 3, thread_ts=thread_ts)) == [
+        *("how many days?", "25", "and for part-timers?", "12")
+    ]
+
+
+def test_a_new_topic_begins_afresh_in_the_thread_on_it_too(database: Database) -> None:
+    asked(database, "how many days?", "25", **direct(0))
+    asked(database, "new topic: who is my lead?", "Ann", **direct(1))
+    assert past(database, **direct(2, thread_ts=f"{ROOT + 1}.000001")) == [
+        *("new topic: who is my lead?", "Ann")
+    ]
+
+
+def test_in_the_pane_of_an_older_app_nothing_is_known_but_its_thread(database: Database) -> None:
+    asked(database, "how many days?", "25", **direct(0))
+    pane = {"thread_ts": f"{ROOT + 1}.000001"}
+    asked(database, "who is my lead?", "Ann", **direct(2, **pane))
+    assert past(database, **direct(3, **pane)) == ["who is my lead?", "Ann"]
 
 
 def test_a_mention_outside_any_thread_goes_on_from_nothing(database: Database) -> None:
