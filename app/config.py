@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 from typing import Annotated, Literal
+from urllib.parse import urlsplit
 
 from platformdirs import user_data_path
 from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, ValidationError
@@ -12,11 +13,6 @@ from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 from app.channels import ChannelMode
 from retrieval.errors import ConfigError
 from retrieval.tuning import PACKAGED
-
-Price = Annotated[float, Field(ge=0, allow_inf_nan=False)]
-SlackChannelId = Annotated[str, StringConstraints(pattern=r"^(\*|[CG][A-Z0-9]+)$")]  # *: any
-SlackExpertId = Annotated[str, StringConstraints(pattern=r"^[CGS][A-Z0-9]+$")]
-SlackUserId = Annotated[str, StringConstraints(pattern=r"^[UW][A-Z0-9]+$")]
 
 
 def _split(value: object) -> object:
@@ -31,12 +27,39 @@ def _parse_json(value: object) -> object:
     return json.loads(value) if isinstance(value, str) else value
 
 
-def _strip(secret: SecretStr) -> SecretStr:
-    """The secret without blanks around it, such as the line break at the end of a file."""
+def _read_secret(secret: SecretStr) -> SecretStr:
+    """The secret without blanks around it, such as the line break at the end of a file.
+
+    Raises ValueError for what no header may hold: HTTP clients quote that in their errors.
+    """
     stripped = secret.get_secret_value().strip()
     if not stripped:
         raise ValueError("it is blank")
+    if not (stripped.isascii() and stripped.isprintable()):
+        raise ValueError("it holds a line break or another character that no secret has")
     return SecretStr(stripped)
+
+
+def _read_url(url: str) -> str:
+    """The URL without blanks around it; raises ValueError where it is none, without quoting it."""
+    stripped = url.strip()
+    try:
+        parts = urlsplit(stripped)
+        is_url = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
+    except ValueError:
+        is_url = False
+    if not is_url or not (stripped.isascii() and stripped.isprintable()) or " " in stripped:
+        raise ValueError("it is no URL such as https://example.com/")
+    return stripped
+
+
+Price = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+Secret = Annotated[SecretStr, AfterValidator(_read_secret)]
+SlackChannelId = Annotated[str, StringConstraints(pattern=r"^(\*|[CG][A-Z0-9]+)$")]  # *: any
+SlackExpertId = Annotated[str, StringConstraints(pattern=r"^[CGS][A-Z0-9]+$")]
+SlackUserId = Annotated[str, StringConstraints(pattern=r"^[UW][A-Z0-9]+$")]
+Url = Annotated[str, AfterValidator(_read_url)]
+Word = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]  # no blank
 
 
 class Settings(BaseSettings):
@@ -49,26 +72,23 @@ class Settings(BaseSettings):
         default_factory=lambda: user_data_path("footnote"),
         description="Folder of the embedded server's data",
     )
-    tenant_id: str = Field("default", description="Whose documents and traces are used")
-    embedding_model: str = Field(PACKAGED, description="sentence-transformers name or folder")
-    rerank_model: str | None = Field(
+    tenant_id: Word = Field("default", description="Whose documents and traces are used")
+    embedding_model: Word = Field(PACKAGED, description="sentence-transformers name or folder")
+    rerank_model: Word | None = Field(
         None, description="CrossEncoder name or folder; unset: late interaction"
     )
-    anthropic_api_key: SecretStr | None = Field(None, description="Unset: answers are quoted")
-    anthropic_base_url: str | None = Field(None, description="Another base URL of the Messages API")
-    answer_model: str = Field("claude-sonnet-5-5", description="Claude model that writes answers")
+    anthropic_api_key: Secret | None = Field(None, description="Unset: answers are quoted")
+    anthropic_base_url: Url | None = Field(None, description="Another base URL of the Messages API")
+    answer_model: Word = Field("claude-sonnet-5-5", description="Claude model that writes answers")
     answer_timeout_s: float = Field(60, gt=0, description="Longest wait for one Claude call")
-    rewrite_model: str = Field(
+    rewrite_model: Word = Field(
         "claude-haiku-5-5", description="Claude model that rewords questions"
     )
     rewrite_timeout_ms: int = Field(1_500, gt=0, description="Longest wait for its rewording")
-    slack_bot_token: SecretStr | None = Field(None, description="xoxb-…, for `footnote serve`")
-    slack_app_token: SecretStr | None = Field(None, description="xapp-…, for Socket Mode")
-    # A wrong token is noticed at the start; with a wrong secret, all that Slack sends is refused.
-    slack_signing_secret: Annotated[SecretStr, AfterValidator(_strip)] | None = Field(
-        None, description="For HTTP instead"
-    )
-    slack_api_url: str = Field("https://slack.com/api/", description="Base URL of Slack's Web API")
+    slack_bot_token: Secret | None = Field(None, description="xoxb-…, for `footnote serve`")
+    slack_app_token: Secret | None = Field(None, description="xapp-…, for Socket Mode")
+    slack_signing_secret: Secret | None = Field(None, description="For HTTP instead")
+    slack_api_url: Url = Field("https://slack.com/api/", description="Base URL of Slack's Web API")
     admins: Annotated[frozenset[SlackUserId], NoDecode, BeforeValidator(_split)] = Field(
         frozenset(), description="Slack user ids, by commas, of who may read others' questions"
     )
@@ -81,12 +101,14 @@ class Settings(BaseSettings):
     answer_strangers: bool = Field(
         False, description="Whether people of other companies in shared channels are answered"
     )
-    freshness_days: int = Field(365, gt=0, description="How long a page counts as verified")
+    freshness_days: int = Field(
+        365, gt=0, le=36_500, description="How long a page counts as verified"
+    )
     prices: Annotated[dict[str, tuple[Price, Price]], NoDecode, BeforeValidator(_parse_json)] = (
         Field({}, description="USD per million input and output tokens, by model, in JSON")
     )
     # In a container, 127.0.0.1 could be reached by nobody.
-    host: str = Field("0.0.0.0", description="Address to listen on")
+    host: Word = Field("0.0.0.0", description="Address to listen on")
     port: int | None = Field(
         None, gt=0, lt=65_536, description="Unset: 3000 for HTTP, none for Socket Mode"
     )

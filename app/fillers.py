@@ -48,7 +48,7 @@ def strip(text: str) -> str:
 
 
 def cut_topic(text: str) -> str | None:
-    """What follows "new topic:", with which one leaves what was said before; None without it."""
+    """What follows "new topic", with which one leaves what was said before; None without it."""
     opening = _NEW_TOPIC.match(text)
     return text[opening.end() :].strip() if opening else None
 
@@ -58,13 +58,29 @@ def asks(text: str) -> bool:
     asked = strip(text)
     if find_small_talk(text) is not None or _REACTION.fullmatch(asked):
         return False
-    is_begun = _QUESTION.match(asked) and not _EXCLAMATION.match(asked)
-    return bool(is_begun or _QUESTION_MARK.search(_mask(text)))
+    is_begun = any(
+        _QUESTION.match(sentence) and not _EXCLAMATION.match(sentence)
+        for sentence in _SENTENCE_END.split(_mask(asked))
+    )
+    return is_begun or _QUESTION_MARK.search(_mask(text)) is not None
 
 
 def asks_on(text: str) -> bool:
     """As asks, or whether it does so with what was asked before: "and for part-timers"."""
-    return asks(text) or _ELLIPSIS.fullmatch(strip(text)) is not None
+    asked = strip(text)
+    is_more = _ELLIPSIS.fullmatch(asked) or _REQUEST.match(asked)
+    return asks(text) or (is_more is not None and not _REACTION.fullmatch(asked))
+
+
+def calls_people(text: str) -> bool:
+    """Whether a message turns to people without a mention: "Sara, are you…", "what now, team?"."""
+    return _CALLING.search(_mask(strip(text))) is not None
+
+
+def is_for_people(text: str) -> bool:
+    """Whether people are asked, not documents: what they do, can, think or arrange, how it goes."""
+    asked = _mask(strip(text))
+    return calls_people(text) or _AMONG_PEOPLE.search(asked) is not None
 
 
 def count_words(text: str) -> int:
@@ -197,10 +213,35 @@ _ABOUT_US = _compile(
     r"(?:what (?:can|do) you do(?: for (?:me|us))?|how can you help(?: (?:me|us))?"
     r"|what can i ask(?: you)?|what are you for|who are you|how do you work|help)[\s?!.]*"
 )
-# The comma, colon or line break tells it from the name of a thing: "new topic branches?".
-_NEW_TOPIC = _compile(rf"\s*new topic(?:{_PAUSE}\s*|\s*\n\s*|\s*$)")
+_AUXILIARY = (
+    r"(?:(?:is|are|was|were|am|does|did|can|could|should|would|will|has|have|do|must|may)"
+    r" (?:i|we|you|they|he|she|it|there|any(?:one|body)?|some(?:one|body)|every(?:one|body)|people)"
+    r"|(?:is|are|was|were|does|did|can|could|should|would|will|has|must|may)"
+    r" (?:this|that|these|those|the|our|my|your|their|an?)"
+    r"|(?:are|do|can|could|should|will|must|may)"
+    r" (?:our|all|(?!(?:always|sometimes|perhaps|yes|as|is|was|has)\b)[a-z]{2,}[^\W\dsui]s)"
+    r"|(?:is|are) (?!(?:not|now|also|still|already|only|all)\b)\w+ (?:\w+ )?"
+    r"(?:allowed|available|covered|included|mandatory|needed|paid|permitted|possible|required)"
+    r"|does (?!not\b|n['’]t\b)\w+)\b"
+)
+_TOPIC_GOES_ON = rf"(?= (?:{_QUESTION_WORD}(?:['’]?(?:s|re|d|ll))?\b|{_AUXILIARY}|i\b|we\b|my\b))"
+# What follows tells it from the name of a thing: "new topic branches?".
+_NEW_TOPIC = _compile(
+    r"\s*(?:(?:ok|okay|so|now|and|alright|hi|hey)\b[,.!:]? )?"
+    rf"(?:(?P<mark>[*_~]+)new topic[,.:!]?(?P=mark)[,.:]?\s*"
+    rf"|new topic(?: (?:please|pls|plz)\b)?(?: {_EMOJI})?"
+    rf"(?:{_PAUSE}\s*|\s*\n\s*|\s*$|{_TOPIC_GOES_ON}|(?<=[^\w\s]) ))"
+)
 
-_QUESTION = _compile(rf"{_QUESTION_WORD}(?:['’]?(?:s|re|d|ll))?\b")
+_QUESTION = _compile(
+    rf"{_QUESTION_WORD}(?:['’]?(?:s|re|d|ll))?\b|{_AUXILIARY}"
+    r"|(?:(?:i|we)(?:['’](?:m|re)| am| are) )?(?:looking|searching) for (?:the|our|docs?|"
+    r"documentation|info\w*|instructions|guidelines|an? (?:link|guide|template|policy|form|list))\b"
+)
+# A question of its own after a comma: "it prints E14, what does that mean"
+_SENTENCE_END = _compile(
+    rf"(?<=[.:;!?])\s+|\n\s*|, (?={_QUESTION_WORD}(?:['’]s| is| are| do| does| can| should)\b)"
+)
 # Without a question mark, no question either.
 _EXCLAMATION = _compile(
     r"what an?\b|what the (?:heck|hell)\b|who (?:knows|cares)\b"
@@ -209,10 +250,68 @@ _EXCLAMATION = _compile(
 )
 # Not the one in an address: https://wiki.example/?page=1
 _QUESTION_MARK = re.compile(r"[？؟]|\?(?=[\s?!.,…)\]\"'”’»*_~:]|$)")
-_REACTION = _compile(r"(?:oh |ah )?(?:really|seriously|huh|eh|what|wow|sure|right|is it|no way)\W*")
+_REACTION = _compile(
+    r"(?:(?:oh|ah|wait|so|ok|okay|hm+|really|seriously|huh|eh|what|wow|sure|right|is it|no way|"
+    r"what now|(?:you )?see|(?:i )?told you(?: so)?)\b\W*)+"
+)
+# What goes on without a question mark.
+_REQUEST = _compile(
+    r"(?:(?:tell|show) (?:me|us)|give (?:me|us) (?!a (?:sec|second|moment|minute|min|day|break)\b)"
+    r"|explain|elaborate|(?:more|further) (?:details?|info\w*|about|on)|an example)\b"
+)
 _ELLIPSIS = _compile(
     r"(?:and|or|also|same|plus) (?:for|in|on|at|with|without|during|after|before|from)"
     r"(?: (?!(?:i|me|we|us|you|it|he|she|they|that)\b)[\w'’-]+){1,4}[\s.!…]*"
+)
+_PERSON = r"(?:any|some|every)(?:one|body)"
+_ROUND = r"(?:all|everyone|everybody|team|folks|guys|people|y['’]all)"
+_CALLING = _compile(
+    rf", {_ROUND}\W*$|\byou {_ROUND}\b|\b{_PERSON} else\b"
+    rf"|^{_NAME}(?: (?:and|&) {_NAME})?, [^.?!]{{0,60}}\byou\b"
+    rf"|\b(?:where|what|how)(?:['’]s| is) every(?:one|body)\b|\bfor (?:everyone|everybody|all)\W*$"
+    r"|\bany(?:one|body) (?:up|free|around|available|here|there|in|on|wants?|wanna|seeing|having|"
+    r"getting|got|joining|going|interested|noticed|seen|heard|looked|tried|minds?)\b"
+    rf"|^(?:did|has|have|is|was) {_PERSON}\b"
+    rf"|\b(?:can|could|would|will) {_PERSON}(?: please)? (?!(?:point|explain|tell|share|clarify|"
+    r"send (?:me )?the|link|show|use|apply|get|request|be|have|access|join)\b)\w+"
+)
+# English uses "you" for anybody, too: "how can you reset it?". Of 100 messages that were written
+# after these rules, 50 of them for people, they told 18, and took no question for one of those.
+_AMONG_PEOPLE = _compile(
+    r"(?<!how\s)(?<!what\s)(?<!where\s)(?<!when\s)\b(?:can|could|would) you\b"
+    r"|\b(?:will|did|were|are|have) you\b"
+    r"|\bdo you (?:mind|think|want|like|agree|remember|feel|see)\b"
+    r"|\byou (?:see|think|joining|coming)\b"
+    r"|\byour (?:thoughts|opinions?|take|weekend|eta|availability|feedback)\b"
+    r"|\b(?:today|tonight|tomorrow|yesterday|right now|at the moment|last (?:night|week(?:end)?)|"
+    r"(?:this|next) (?:morning|afternoon|evening|week(?:end)?))\b"
+    r"|^(?:coffee|lunch|drinks?|beers?|dinner|break|call|huddle)\b.{0,20}$"
+    r"|\bwho (?:broke|took|ate|left|moved|deleted|changed|pushed|merged|wants?)\b"
+    r"|\bwho has (?:the|my) (?!authority|right|permission|final|power)"
+    r"|\bwho(?:['’]s| is) (?:in(?! charge)|up|around|free|coming|joining|going|taking|bringing|"
+    r"driving|presenting|attending|hosting)\b"
+    r"|\bwho (?:can|could|will) (?:cover|help|join|take|swap|bring|review|drive|host|present)\b"
+    r"|\bare we (?:still|meeting|going|doing|ready|good|all)\b|\bwhen are we \w+ing\b"
+    r"|\bstill (?:on|happening|broken|down|failing|running)\b"
+    r"|\b(?:shall|should|can|could) we (?:meet|go|move|pick|order|start|postpone|push|skip|cancel|"
+    r"reschedule|try|wait|merge|ship|deploy|talk|chat|sync)\b"
+    r"|\bwhat time (?:shall|should|are) we\b|\b(?:if|whether) we should\b"
+    r"|^(?:is|are) (?:\S+ ){1,3}?(?:down|slow|broken|back|up|happening|red|green|flaky|stuck)\b"
+    r"|^(?:is|are) \w+ (?:ok|okay|fine|there|here|ready)\W*$|\b(?:in|on) the call\b"
+    r"|\bwhen (?:will|is|are) (?-i:[A-Z])\w+ (?:be )?(?:back|here|there|free|in)\b"
+    r"|^shall (?:i|we)\b|\bwhich (?:one|of these|looks?)\b|\bthis (?:thing|look|right|ok|okay)\b"
+    r"|\bshould i (?:merge|deploy|ship|push|wait|bring|go|come|join|call|start)\b"
+    r"|\bwhat (?:are|should|shall) we (?!do\b|use\b|allowed\b)\w+|\bwhat happened to\b"
+    r"|\b(?:got|have) a (?:sec|second|minute|min|moment)\b|\bany chance\b|\banything blocking\b"
+    r"|\b(?:get|have) (?:a review|eyes)\b|\b(?:review|approve|merge) (?:my|this)\b"
+    r"|\bjust me\b|^did\b|^how (?:did|was|were)\b|\bhow(?:['’]s|['’]re| is| are)\b.{1,60}"
+    r"\b(?:going|doing|coming along|looking)\W*$"
+    r"|\bwhy did (?:you|he|she|they)\b|\bwhy (?:is|are) (?:it|that|this|everything) (?:always|so)\b"
+    r"|\bwhy do we even\b|^(?:wow|lol|omg|haha\w*)\b|\b(?:is|are)n['’]t (?:this|that|it|we)\b"
+    r"|\bany (?:objections?|volunteers?|takers|plans|updates?|news|luck|progress|feedback)\b"
+    r"|\bone of you\b|\byet\W*$|^have we\b|\bwhat did (?:i|we)\b|\b(?:can|could) we make it\b"
+    r"|\b(?:can|could|should) we just\b|\bwhat(?:['’]s| is) (?:for|that|this|the plan)\b"
+    r"|, (?:ok|okay|right|no|yeah|agreed)\W*$"
 )
 # Where no blanks stand between words, each character counts as one.
 _WORD = re.compile(r"[\u0e00-\u0e7f\u3040-\u30ff\u3400-\u9fff]|[^\W_]+(?:['’][^\W_]+)*")

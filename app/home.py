@@ -18,9 +18,9 @@ behind every claim.
 • Directly: write to me under *Messages*.
 • About what somebody wrote: *Ask Footnote about this* in the menu of the message.
 • To go on directly: just write, within half an hour or in the thread of an answer; I know what \
-was said before. “new topic” begins afresh.
+was said before. “new topic”, alone or before a question, begins afresh.
 • To go on in a channel: mention me again in the thread. Where `/ragstats` says that I answer \
-follow-ups, you need not, until somebody else writes there.
+follow-ups, you need not, until somebody else writes there or is called.
 • Something wrong? 👎 on the answer; whoever looks after me sees it. 👍 helps, too.
 • `/ragstats` shows, to you alone, how it goes."""
 
@@ -73,7 +73,12 @@ def _build_source(name: str, sources: Sequence[Source], freshness_days: int) -> 
 
 def _build_asked(asked: OwnQuestion, workspace_url: str | None) -> str:
     """A question, when it was asked, what came of it, and where to read that."""
-    said = {"answered": "answer", "abstained": "no answer found", "failed": "something broke"}
+    said = {
+        "answered": "answer",
+        "abstained": "no answer found",
+        "failed": "something broke",
+        "stopped": "stopped",
+    }
     outcome = said.get(asked.outcome, "not answered yet")
     if workspace_url and asked.answer_ts:
         outcome = mrkdwn.link(

@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 from uuid import UUID
@@ -11,8 +11,8 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from sqlalchemy import text
 from sqlalchemy.exc import SQLAlchemyError
 
-from app.jobs import Answering
-from app.records import Answer, Turn
+from app.jobs import Answering, Busy, Jobs
+from app.records import Answer, Arrival, Turn
 from retrieval.db import Database
 
 OUTCOMES = ("answered", "abstained", "failed", "stopped")  # as in a trace
@@ -58,7 +58,8 @@ class MeasuredExecutor(ThreadPoolExecutor):
     """Works on questions, and counts each by what its trace says once the work on it is over.
 
     Only then is it known: an answer may yet fail to be posted. What was not taken to an answerer,
-    as small talk, is none; what is still pending is answered by other work, as it was edited.
+    as small talk, is none; what is still pending is answered by other work, as it was edited. What
+    never came here because too much was waiting is counted by MeasuredJobs.
     """
 
     def __init__(self, workers: int, database: Database, metrics: Metrics) -> None:
@@ -90,3 +91,24 @@ class MeasuredExecutor(ThreadPoolExecutor):
                 ).scalar()
         except SQLAlchemyError:
             return "failed"  # nor could it be answered, then
+
+
+class MeasuredJobs(Jobs):
+    """Jobs that also count what they refuse because too much is waiting: it fails without work."""
+
+    def __init__(self, metrics: Metrics, **parts: Any) -> None:
+        """parts: what Jobs take."""
+        super().__init__(**parts)
+        self._metrics = metrics
+
+    def fail(
+        self,
+        error: Exception,
+        arrival: Arrival,
+        trace_id: UUID | None,
+        seen: Sequence[str] = (),
+    ) -> None:
+        """As Jobs do. What was overheard and refused is forgotten, and so not counted."""
+        if isinstance(error, Busy) and not arrival.is_unasked:
+            self._metrics.questions.labels("failed").inc()
+        super().fail(error, arrival, trace_id, seen)

@@ -12,6 +12,7 @@ from contextlib import AbstractContextManager, contextmanager
 from slack_bolt import Ack, App
 from slack_bolt.adapter.socket_mode import SocketModeHandler
 from slack_bolt.error import BoltError
+from slack_bolt.logger.messages import warning_client_prioritized_and_token_skipped
 from slack_bolt.middleware import SslCheck
 from slack_sdk import WebClient
 from slack_sdk.errors import SlackApiError, SlackClientError
@@ -33,7 +34,7 @@ from app.listeners import (
     shortcuts,
     strangers,
 )
-from app.metrics import MeasuredAnswerer, MeasuredExecutor, Metrics
+from app.metrics import MeasuredAnswerer, MeasuredExecutor, MeasuredJobs, Metrics
 from app.workspace import Workspace
 from retrieval.db import Database
 from retrieval.errors import ConfigError
@@ -64,7 +65,8 @@ def run(settings: Settings) -> None:
     database = open_database(settings)
     client = posting.build_client(bot_token, settings.slack_api_url)
     metrics = Metrics()
-    jobs = Jobs(
+    jobs = MeasuredJobs(
+        metrics,
         client=client,
         database=database,
         answerer=MeasuredAnswerer(parts.build_answerer(settings, database), metrics),
@@ -111,10 +113,12 @@ def find_tokens(settings: Settings) -> tuple[str, str | None]:
 def build_app(client: WebClient, *, database: Database, jobs: Jobs, settings: Settings) -> App:
     """The app with all its listeners; raises ConfigError when Slack does not take the token."""
     secret = settings.slack_signing_secret
+    bolt_log = logging.getLogger("slack_bolt")
+    bolt_log.addFilter(_is_no_token_warning)
     with _explained("SLACK_BOT_TOKEN", client):
         app = App(
             client=client,
-            logger=logging.getLogger("slack_bolt"),
+            logger=bolt_log,
             signing_secret=secret.get_secret_value() if secret else "",
             # Where SLACK_VERIFICATION_TOKEN is set, Bolt reads it itself, and then refuses Slack.
             ssl_check_enabled=False,
@@ -126,8 +130,10 @@ def build_app(client: WebClient, *, database: Database, jobs: Jobs, settings: Se
     if app.oauth_flow is not None:
         # Bolt reads them itself, and would then look for other tokens than ours.
         raise ConfigError("Unset SLACK_CLIENT_ID and SLACK_CLIENT_SECRET: Footnote has one token.")
-    strangers.register(app, are_answered=settings.answer_strangers)
-    mentions.register(app, jobs)
+    strangers.register(
+        app, database, allowed=settings.channels, are_answered=settings.answer_strangers
+    )
+    mentions.register(app, jobs, database, allowed=settings.channels)
     messages.register(app, jobs, database, allowed=settings.channels)
     reactions.register(app, database)
     actions.register(app, database)
@@ -269,6 +275,12 @@ def _explained(variable: str, client: WebClient) -> Iterator[None]:
         raise ConfigError(f"Slack does not take {variable}: {reason}.") from error
     except posting.CONNECTION_FAULTS as error:
         raise ConfigError(f"Slack cannot be reached at {client.base_url}.") from error
+
+
+def _is_no_token_warning(record: logging.LogRecord) -> bool:
+    """Whether it is anything but that, beside our client, the token is not used: Bolt 1.30 reads
+    SLACK_BOT_TOKEN itself, whatever it is given."""
+    return record.getMessage() != warning_client_prioritized_and_token_skipped()
 
 
 def _let_pass() -> None:

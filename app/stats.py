@@ -16,6 +16,19 @@ MOST_RUNS = 4  # sets whose last runs are loaded, those run last first
 # What questions have in common that are one, whatever their case, spacing and outer punctuation.
 QUESTION_KEY = """coalesce(nullif(btrim(regexp_replace(lower(question), '\\s+', ' ', 'g'),
                                        ' ?!.,;:…''"“”‘’'), ''), question)"""
+# What a trace says was billed, by model, for the question as it was before an edit too.
+BILLED = """(VALUES
+    (settings ->> 'generator',
+     (tokens ->> 'input')::bigint, (tokens ->> 'output')::bigint),
+    (settings ->> 'rewrite_model',
+     (tokens ->> 'rewrite_input')::bigint, (tokens ->> 'rewrite_output')::bigint),
+    (settings #>> '{before,generator}',
+     (settings #>> '{before,tokens,input}')::bigint,
+     (settings #>> '{before,tokens,output}')::bigint),
+    (settings #>> '{before,rewrite_model}',
+     (settings #>> '{before,tokens,rewrite_input}')::bigint,
+     (settings #>> '{before,tokens,rewrite_output}')::bigint)
+) AS billed (model, input, output)"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,7 +49,11 @@ class Viewer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cost:
-    """What the models of a period cost, as far as they have a price."""
+    """What the models of a period cost, as far as they have a price.
+
+    It leaves out what no trace tells: writing an answer that was stopped or broke off, and all for
+    what was overheard and forgotten.
+    """
 
     usd: float = 0
     unpriced: tuple[str, ...] = ()  # models that were used and have none, by name
@@ -53,7 +70,7 @@ class Counts:
     stopped: int = 0  # by the asker, who had seen enough of an answer that grew
     flagged: int = 0  # with at least one 👎
     helpful: int = 0  # with at least one 👍
-    input_tokens: int = 0  # as billed, for rewording and answering
+    input_tokens: int = 0  # as billed, for rewording and answering, but for what Cost leaves out
     output_tokens: int = 0
     cost: Cost | None = None  # None: no model was used, or PRICES are not set
     # From question to answer or abstention; None before the first.
@@ -64,7 +81,11 @@ class Counts:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gap:
     """Questions that went unanswered, or were flagged, and are one: by their text, whatever its
-    case, spacing and outer punctuation, or by a name that they ask about and no page mentions."""
+    case, spacing and outer punctuation, or by a name that they ask about and no page mentions.
+
+    Those that the viewer may see are apart from the others: else whoever asks the same would learn
+    how many others did.
+    """
 
     count: int
     abstained: int
@@ -184,7 +205,7 @@ def _round(counts: Counts) -> dict[str, Any]:
 
 def _load_counts(connection: Connection, scope: Scope) -> tuple[Counts, Counts]:
     rows = connection.execute(
-        text("""
+        text(f"""
             WITH votes AS (
                 SELECT trace_id, bool_or(vote < 0) AS is_flagged, bool_or(vote > 0) AS is_helpful
                 FROM feedback GROUP BY trace_id
@@ -205,12 +226,8 @@ def _load_counts(connection: Connection, scope: Scope) -> tuple[Counts, Counts]:
                    count(*) FILTER (WHERE outcome = 'stopped') AS stopped,
                    count(*) FILTER (WHERE is_flagged) AS flagged,
                    count(*) FILTER (WHERE is_helpful) AS helpful,
-                   coalesce(sum(coalesce((tokens ->> 'input')::bigint, 0)
-                                + coalesce((tokens ->> 'rewrite_input')::bigint, 0)), 0)::bigint
-                       AS input_tokens,
-                   coalesce(sum(coalesce((tokens ->> 'output')::bigint, 0)
-                                + coalesce((tokens ->> 'rewrite_output')::bigint, 0)), 0)::bigint
-                       AS output_tokens,
+                   coalesce(sum((SELECT sum(input) FROM {BILLED})), 0)::bigint AS input_tokens,
+                   coalesce(sum((SELECT sum(output) FROM {BILLED})), 0)::bigint AS output_tokens,
                    percentile_cont(0.5) WITHIN GROUP (ORDER BY took_ms) AS median_ms,
                    percentile_cont(0.95) WITHIN GROUP (ORDER BY took_ms) AS p95_ms
             FROM questions GROUP BY is_before
@@ -228,17 +245,12 @@ def _load_costs(
     if not prices:
         return None, None
     used = connection.execute(
-        text("""
+        text(f"""
             SELECT asked_at < now() - make_interval(days => :days) AS is_before, model,
                    sum(input)::float8 AS input, sum(output)::float8 AS output
-            FROM traces CROSS JOIN LATERAL (VALUES
-                (settings ->> 'generator',
-                 (tokens ->> 'input')::bigint, (tokens ->> 'output')::bigint),
-                (settings ->> 'rewrite_model',
-                 (tokens ->> 'rewrite_input')::bigint, (tokens ->> 'rewrite_output')::bigint)
-            ) AS billed (model, input, output)
+            FROM traces CROSS JOIN LATERAL {BILLED}
             WHERE asked_at >= now() - make_interval(days => 2 * :days) AND is_question(traces)
-            AND (input > 0 OR output > 0)
+            AND model IS NOT NULL AND (input > 0 OR output > 0)
             AND (CAST(:channel_id AS text) IS NULL OR channel_id = :channel_id)
             GROUP BY is_before, model ORDER BY model
         """),
@@ -299,8 +311,8 @@ def _load_gaps(connection: Connection, scope: Scope, viewer: Viewer) -> Gaps:
                        AS question,
                    count(*) OVER () AS groups,
                    sum(count(*)) OVER ()::bigint AS questions
-            FROM keyed GROUP BY is_named, key
-            ORDER BY bool_or(is_visible) DESC, count(*) DESC, max(asked_at) DESC LIMIT :most
+            FROM keyed GROUP BY is_visible, is_named, key
+            ORDER BY is_visible DESC, count(*) DESC, max(asked_at) DESC LIMIT :most
         """),
         {
             "days": scope.days,

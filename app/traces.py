@@ -162,7 +162,7 @@ def forget(database: Database, trace_id: UUID) -> None:
         )
 
 
-def save_stopped(database: Database, trace_id: UUID, text: str) -> None:
+def save_stopped(database: Database, trace_id: UUID, seen: str) -> None:
     """Complete the trace of a question whose asker had seen enough with what was seen.
 
     Its tokens are those of rewording alone: Claude tells what is billed only at the end.
@@ -170,8 +170,8 @@ def save_stopped(database: Database, trace_id: UUID, text: str) -> None:
     _update(
         database,
         trace_id,
-        "outcome = 'stopped', answer = nullif(:text, ''), completed_at = clock_timestamp()",
-        text=text,
+        "outcome = 'stopped', answer = nullif(:seen, ''), completed_at = clock_timestamp()",
+        seen=seen,
     )
 
 

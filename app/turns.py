@@ -17,11 +17,13 @@ Silence = Literal["CHANNEL", "TO_OTHERS", "NOT_OUR_THREAD", "OTHERS_TALK", "NO_Q
 # A question may come with a file, or be shown in the channel too. Edits, deletions, joins and the
 # edit that Slack makes when a link unfurls are messages of other subtypes.
 QUESTION_SUBTYPES = (None, "file_share", "thread_broadcast")
+ACTION_SUBTYPE = "me_message"  # by /me: said to people, so no question
 
 CHANNEL_TYPES = ("channel", "group")  # "group": a private one
 LEAST_WORDS = 3  # of a question to nobody in particular; chosen
 
-_CALLS_OTHERS = re.compile(r"<(?:@|!(?:subteam\^|here|channel|everyone))")
+_CALLS_CHANNEL = re.compile(r"<!(?:here|channel|everyone)[|>]")
+_CALLED = re.compile(r"<(?:@([^|>]*)|!subteam\^)")
 _MARKUP = re.compile(r"<([@#!][^<>]*|\w+:[^<>]*)>")
 _ESCAPES = {"&amp;": "&", "&lt;": "<", "&gt;": ">"}  # the only ones of Slack
 
@@ -37,7 +39,7 @@ class Standing:
     trace_id: UUID
     user_id: str | None  # who asked it
     is_answered: bool  # or abstained from, in a message that is there
-    is_joined: bool  # since the answer, somebody else has written, or been called
+    is_joined: bool  # in it or since, answered or not, somebody else has been called or has written
 
 
 def find_reason_to_ignore(event: Event, *, bot_user_id: str, bot_id: str) -> Ignored | None:
@@ -67,18 +69,16 @@ def find_reason_for_silence(
 ) -> Silence | None:
     """Why a question that was overheard, the event's, is left alone, or None where it is for us.
 
-    standing is that of its thread; None outside any, and in one where nobody has asked us.
+    standing is that of its thread; None outside any, and in one where nobody has asked us. Who
+    calls @here or the like outside a thread asks everybody there, us too.
     """
+    text, question = event.get("text") or "", arrival.question
     if mode == "mentions":
         return "CHANNEL"
-    if _CALLS_OTHERS.search(event.get("text") or ""):
-        return "TO_OTHERS"
-    question = arrival.question
     if arrival.thread_ts == arrival.message_ts:
-        if mode != "questions":
-            return "CHANNEL"
-        is_question = fillers.asks(question) and fillers.count_words(question) >= LEAST_WORDS
-        return None if is_question else "NO_QUESTION"
+        return "CHANNEL" if mode != "questions" else _find_reason_in_channel(text, question)
+    if _CALLED.search(text) or _CALLS_CHANNEL.search(text) or fillers.calls_people(question):
+        return "TO_OTHERS"
     if standing is None or not standing.is_answered:
         return "NOT_OUR_THREAD"
     if standing.is_joined or standing.user_id != arrival.user_id:
@@ -86,10 +86,21 @@ def find_reason_for_silence(
     return None if fillers.asks_on(question) else "NO_QUESTION"
 
 
-def joins(event: Event, standing: Standing) -> bool:
+def may_join(event: Event, *, bot_user_id: str, bot_id: str) -> bool:
+    """Whether a person says something in a thread of a channel, or mentions us anywhere."""
+    is_action = event.get("subtype") == ACTION_SUBTYPE
+    said = {**event, "subtype": None} if is_action else event
+    reason = find_reason_to_ignore(said, bot_user_id=bot_user_id, bot_id=bot_id)
+    if reason == "OVERHEARD":
+        return bool(event.get("thread_ts"))
+    return reason is None and event.get("type") == "app_mention"
+
+
+def joins(event: Event, standing: Standing, *, bot_user_id: str) -> bool:
     """Whether by this message its thread is no longer between us and who asked last."""
     text = event.get("text") or ""
-    return event.get("user") != standing.user_id or _CALLS_OTHERS.search(text) is not None
+    called = {found[1] for found in _CALLED.finditer(text)} - {bot_user_id}
+    return bool(event.get("user") != standing.user_id or called or _CALLS_CHANNEL.search(text))
 
 
 def find_deleted(event: Event) -> str | None:
@@ -163,7 +174,7 @@ def read(past: Sequence[PastAnswer], question: str) -> tuple[Turn, ...]:
     """The conversation so far, oldest first, ending with the question.
 
     What was said comes from our traces: Slack's history of a thread may be cut or refused, and
-    holds what others wrote as if it were asked. "New topic:" before a question says nothing of it.
+    holds what others wrote as if it were asked. "New topic" before a question says nothing of it.
     """
     said = [
         turn
@@ -176,6 +187,14 @@ def read(past: Sequence[PastAnswer], question: str) -> tuple[Turn, ...]:
         if turn.text
     ]
     return (*said, Turn(speaker="user", text=fillers.cut_topic(question) or question))
+
+
+def _find_reason_in_channel(text: str, question: str) -> Silence | None:
+    if _CALLED.search(text):
+        return "TO_OTHERS"
+    if not fillers.asks(question) or fillers.count_words(question) < LEAST_WORDS:
+        return "NO_QUESTION"
+    return "TO_OTHERS" if fillers.is_for_people(question) else None
 
 
 def _is_overheard(event: Event, bot_user_id: str) -> bool:

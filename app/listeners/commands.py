@@ -29,7 +29,7 @@ def register(app: App, database: Database, settings: Settings) -> None:
         if request.is_gaps:
             message = ragstats.build_gaps(loaded)
         else:
-            here = channels.describe(settings.channels, channel_id)
+            here = channels.describe(settings.channels, channel_id, command["channel_name"])
             message = ragstats.build_message(loaded, here)
         posting.answer_command(respond, message)
 

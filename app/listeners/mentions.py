@@ -1,17 +1,23 @@
 """Mentions in channels, in a thread or not."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from slack_bolt import App, BoltContext
 
+from app.channels import ChannelMode
 from app.jobs import Jobs
 from app.listeners import messages
+from retrieval.db import Database
 
 
-def register(app: App, jobs: Jobs) -> None:
-    """Listen to mentions of Footnote."""
+def register(
+    app: App, jobs: Jobs, database: Database, *, allowed: Mapping[str, ChannelMode]
+) -> None:
+    """Listen to mentions of Footnote; whom one calls besides may speak where follow-ups count."""
 
     def mention(event: dict[str, Any], context: BoltContext) -> None:
         messages.take(event, context, jobs)
+        messages.note_standing(event, context, database, allowed)
 
     app.event("app_mention")(mention)

@@ -9,6 +9,8 @@ from slack_bolt import App, BoltContext
 from app import channels, traces, turns
 from app.channels import ChannelMode
 from app.jobs import Jobs
+from app.records import Arrival
+from app.turns import Standing
 from retrieval.db import Database
 
 log = logging.getLogger(__name__)
@@ -20,22 +22,15 @@ def register(
     """Listen to messages; of those in channels, to what is allowed there."""
 
     def message(event: dict[str, Any], context: BoltContext) -> None:
+        standing = note_standing(event, context, database, allowed)
         if find_reason_to_ignore(event, context) == "OVERHEARD":
-            overhear(event, context)
+            overhear(event, context, standing)
         else:
             take(event, context, jobs)
 
-    def overhear(event: dict[str, Any], context: BoltContext) -> None:
+    def overhear(event: dict[str, Any], context: BoltContext, standing: Standing | None) -> None:
+        arrival = build_arrival(event, context)
         mode = channels.find_mode(allowed, event["channel"])
-        if mode == "mentions":  # the database is not asked of each word that is said anywhere
-            return
-        arrival = turns.build_arrival(
-            event, team_id=find_team_id(context), bot_user_id=str(context.bot_user_id)
-        )
-        is_in_thread = arrival.thread_ts != arrival.message_ts
-        standing = traces.find_standing(database, arrival) if is_in_thread else None
-        if standing is not None and turns.joins(event, standing):
-            traces.save_joined(database, standing.trace_id, event["ts"])
         silence = turns.find_reason_for_silence(event, arrival, mode, standing)
         if silence:
             log.debug("Silent on %s in %s: %s", event["ts"], event["channel"], silence)
@@ -45,30 +40,58 @@ def register(
     app.event("message")(message)
 
 
+def note_standing(
+    event: dict[str, Any],
+    context: BoltContext,
+    database: Database,
+    allowed: Mapping[str, ChannelMode],
+) -> Standing | None:
+    """How the thread of what somebody says stands, adding whether others join it by this.
+
+    None where there is no such thread, and where only mentions count.
+    """
+    bot_user_id = str(context.bot_user_id)
+    # The database is not asked of each word that is said anywhere.
+    if channels.find_mode(allowed, event["channel"]) == "mentions" or not turns.may_join(
+        event, bot_user_id=bot_user_id, bot_id=str(context.bot_id)
+    ):
+        return None
+    standing = traces.find_standing(database, build_arrival(event, context))
+    if standing is not None and turns.joins(event, standing, bot_user_id=bot_user_id):
+        traces.save_joined(database, standing.trace_id)
+    return standing
+
+
 def take(event: dict[str, Any], context: BoltContext, jobs: Jobs) -> None:
     """Have a message answered, or leave it with the reason in the log.
 
     Of a question that is edited or deleted, the answer follows.
     """
     bot_user_id, bot_id = str(context.bot_user_id), str(context.bot_id)
-    team_id = find_team_id(context)
     if deleted_ts := turns.find_deleted(event):
-        jobs.withdraw(team_id, event["channel"], deleted_ts)
+        jobs.withdraw(find_team_id(context), event["channel"], deleted_ts)
         return
     if edited := turns.find_edited(event, bot_user_id=bot_user_id, bot_id=bot_id):
-        jobs.revise(turns.build_arrival(edited, team_id=team_id, bot_user_id=bot_user_id))
+        jobs.revise(build_arrival(edited, context))
         return
     reason = find_reason_to_ignore(event, context)
     if reason:
         log.debug("Ignored %s in %s: %s", event.get("ts"), event.get("channel"), reason)
         return
-    jobs.take(turns.build_arrival(event, team_id=team_id, bot_user_id=bot_user_id))
+    jobs.take(build_arrival(event, context))
 
 
 def find_reason_to_ignore(event: dict[str, Any], context: BoltContext) -> turns.Ignored | None:
     """As turns has it, for the bot that hears the event."""
     return turns.find_reason_to_ignore(
         event, bot_user_id=str(context.bot_user_id), bot_id=str(context.bot_id)
+    )
+
+
+def build_arrival(event: turns.Event, context: BoltContext) -> Arrival:
+    """As turns has it, for the bot that hears the event."""
+    return turns.build_arrival(
+        event, team_id=find_team_id(context), bot_user_id=str(context.bot_user_id)
     )
 
 

@@ -6,19 +6,28 @@ from typing import Any
 
 from slack_bolt import App, BoltContext, BoltResponse
 from slack_sdk import WebClient
+from sqlalchemy.exc import SQLAlchemyError
 
 from app import blocks, posting
+from app.channels import ChannelMode
+from app.listeners import messages
+from retrieval.db import Database
 
 DECLINED = "I only answer people of the company that runs me, so I have not looked for an answer."
 
 # A form, and what is typed into it: the search behind it shows the titles of pages.
 _FORMS = ("view_submission", "block_suggestion")
+_HEARD = ("app_mention", "message")  # by listeners of our own
 
 log = logging.getLogger(__name__)
 
 
-def register(app: App, *, are_answered: bool) -> None:
+def register(
+    app: App, database: Database, *, allowed: Mapping[str, ChannelMode], are_answered: bool
+) -> None:
     """Let pass what strangers do, whatever it is, and decline their mentions.
+
+    Only that they have come to speak in a thread is kept: it is no longer between us and who asked.
 
     Before all other listeners, as the first that fits is the only one to hear of it. With
     are_answered strangers ask and vote as colleagues do; only forms are not for them.
@@ -33,21 +42,29 @@ def register(app: App, *, are_answered: bool) -> None:
             next()
             return None
         log.info("A stranger: %s of %s in %s", kind, context.user_id, context.channel_id)
-        if kind == "app_mention":
+        if kind in _HEARD:
             next()
             return None
         return BoltResponse(status=200, body={"options": []} if kind == "block_suggestion" else "")
 
-    def decline(event: dict[str, Any], client: WebClient) -> None:
+    def decline(event: dict[str, Any], context: BoltContext, client: WebClient) -> None:
         if user_id := event.get("user"):  # a workflow has none
             reader = posting.Reader(
                 user_id=user_id, channel_id=event["channel"], thread_ts=event.get("thread_ts")
             )
             posting.show_privately(client, reader, blocks.build_notice(DECLINED))
+        note(event, context)
+
+    def note(event: dict[str, Any], context: BoltContext) -> None:
+        try:
+            messages.note_standing(event, context, database, allowed)
+        except SQLAlchemyError:  # of which a stranger is not told
+            log.exception("Could not keep that a stranger has come to speak")
 
     app.use(sort_out)
     if not are_answered:
         app.event("app_mention", matchers=[is_stranger])(decline)
+        app.event("message", matchers=[is_stranger])(note)
 
 
 def is_stranger(body: Mapping[str, Any], context: BoltContext) -> bool:

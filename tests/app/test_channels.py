@@ -26,8 +26,10 @@ def test_what_is_said_of_a_channel_counts_before_what_is_said_of_any(
     allowed: dict[str, ChannelMode], mode: ChannelMode
 ) -> None:
     assert channels.find_mode(allowed, "C1") == mode
-    assert channels.describe(allowed, "C1") == channels.DESCRIBED[mode]
-    assert channels.describe(allowed, "D1") == channels.DIRECT
+    assert channels.describe(allowed, "C1", "help-it") == channels.DESCRIBED[mode]
+    assert channels.describe(allowed, "D1", "directmessage") == channels.DIRECT
+    for group in ("G1", "C1"):  # Slack has given them ids of both kinds
+        assert channels.describe(allowed, group, "mpdm-ann--bob--eve-1") == channels.GROUP
 
 
 def listed(source: str) -> set[str]:

@@ -50,6 +50,67 @@ def test_channels_that_allow_what_is_not_known_are_told(
     assert value not in str(raised.value)
 
 
+SECRETS = ("ANTHROPIC_API_KEY", "SLACK_APP_TOKEN", "SLACK_BOT_TOKEN", "SLACK_SIGNING_SECRET")
+
+
+@pytest.mark.parametrize("name", SECRETS)
+def test_a_secret_may_come_from_a_file(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(name, " xapp-SECRET\r\n")
+    assert getattr(load_settings(), name.lower()).get_secret_value() == "xapp-SECRET"
+
+
+@pytest.mark.parametrize("value", [" ", "\n", "xapp-SEC\nRET", "xapp-SECRET…", "xäpp-SECRET"])
+@pytest.mark.parametrize("name", SECRETS)
+def test_what_can_be_no_secret_is_told_by_its_name_alone(
+    name: str, value: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(name, value)
+    with pytest.raises(ConfigError, match=rf"wrong: {name}: ") as raised:
+        load_settings()
+    told = str(raised.value).replace(name, "")
+    assert "SEC" not in told and "pp-" not in told
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        *("foo", "slack.com/api", "ftp://slack.com", "https://", "https://:80/", "http://a b/"),
+        *("http://a:b/", "http://a:99999/", "http://[::1/", "http://a…/", " "),
+    ],
+)
+@pytest.mark.parametrize("name", ["ANTHROPIC_BASE_URL", "SLACK_API_URL"])
+def test_what_is_no_address_is_told(name: str, value: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(name, value)
+    with pytest.raises(ConfigError, match=rf"{name}: .*no URL such as https://example\.com/\."):
+        load_settings()
+
+
+@pytest.mark.parametrize(
+    "url", ["https://slack.com/api/", "http://127.0.0.1:8123/api/", "http://[::1]", "HTTPS://a.b"]
+)
+def test_an_address_stays_as_it_is_written(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SLACK_API_URL", f"{url}\n")
+    assert load_settings().slack_api_url == url
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["ANSWER_MODEL", "EMBEDDING_MODEL", "HOST", "RERANK_MODEL", "REWRITE_MODEL", "TENANT_ID"],
+)
+def test_a_blank_is_no_name(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(name, " ")
+    with pytest.raises(ConfigError, match=f"{name}: "):
+        load_settings()
+
+
+def test_pages_are_fresh_for_a_century_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FRESHNESS_DAYS", "36500")
+    assert load_settings().freshness_days == 36_500
+    monkeypatch.setenv("FRESHNESS_DAYS", "36501")
+    with pytest.raises(ConfigError, match="FRESHNESS_DAYS: "):
+        load_settings()
+
+
 @pytest.mark.parametrize("value", ["C123", '["C123"]', '{"wiki": "#help"}', '{"wiki": "U1"}', "{"])
 def test_experts_that_nobody_can_reach_are_told(
     value: str, monkeypatch: pytest.MonkeyPatch

@@ -76,6 +76,13 @@ def test_nothing_but_politeness_leaves_nothing(typed: str) -> None:
         "new topic" + "\n " * 20_000 + "x",
         "and for" + " a-" * 13_000 + "!",
         "?" * 40_000 + "x",
+        "who is " * 6_000,
+        "is a " * 8_000,
+        ", " * 20_000,
+        "A, " * 13_000,
+        "wait " * 8_000 + "x",
+        "how is " + "a" * 40_000,
+        "*" * 20_000 + "new topic" + "*" * 20_000,
     ],
 )
 def test_the_longest_message_of_slack_takes_no_second(typed: str) -> None:
@@ -83,6 +90,7 @@ def test_the_longest_message_of_slack_takes_no_second(typed: str) -> None:
     fillers.strip(typed)
     fillers.cut_topic(typed)
     fillers.asks_on(typed)
+    fillers.is_for_people(typed)
     fillers.count_words(typed)
     assert perf_counter() - start < 1
 
@@ -96,6 +104,8 @@ def test_the_longest_message_of_slack_takes_no_second(typed: str) -> None:
         ("help", "nothing"),
         ("new topic", "nothing"),
         ("New topic.", "nothing"),
+        ("new topic please", "nothing"),
+        ("*new topic*", "nothing"),
         ("???", "nothing"),
         ("@jane", "nothing"),
         ("can you help me?", "nothing"),

@@ -63,7 +63,13 @@ def test_without_pages_it_says_so() -> None:
 
 @pytest.mark.parametrize(
     ("outcome", "said"),
-    [("answered", "answer"), ("abstained", "no answer found"), ("failed", "something broke")],
+    [
+        ("answered", "answer"),
+        ("abstained", "no answer found"),
+        ("failed", "something broke"),
+        ("stopped", "stopped"),
+        ("pending", "not answered yet"),
+    ],
 )
 def test_a_question_leads_to_its_answer(outcome: str, said: str) -> None:
     asked = OwnQuestion(

@@ -9,8 +9,8 @@ from uuid import uuid4
 import pytest
 
 from app import posting
-from app.jobs import Jobs
-from app.metrics import OUTCOMES, MeasuredAnswerer, MeasuredExecutor, Metrics
+from app.jobs import MOST_WAITING
+from app.metrics import OUTCOMES, MeasuredAnswerer, MeasuredExecutor, MeasuredJobs, Metrics
 from app.records import Answer, Arrival
 from retrieval.db import Database
 from tests.app.bot import GivenAnswers
@@ -24,7 +24,8 @@ class Process:
         self.slack = slack
         self.metrics = Metrics()
         self.answerer = GivenAnswers(database)
-        self.jobs = Jobs(
+        self.jobs = MeasuredJobs(
+            self.metrics,
             client=posting.build_client(slack.bot_token, slack.api_url),
             database=database,
             answerer=MeasuredAnswerer(self.answerer, self.metrics),
@@ -78,6 +79,21 @@ def test_each_question_is_counted_once_by_its_outcome(
         process.ask("how long?")
     assert process.counts() == {outcome: 1}
     assert process.sample("questions_in_flight") == 0
+
+
+def test_what_is_refused_because_too_much_waits_has_failed(
+    slack: SlackStandIn, database: Database
+) -> None:
+    with running(slack, database) as process:
+        process.answerer.held["slow?"] = Event()
+        for _ in range(4 + MOST_WAITING):
+            process.ask("slow?")
+        overheard = process.ask("one more?")
+        process.jobs.take(replace(overheard, message_ts="1767225600.000001", is_unasked=True))
+        assert process.sample("questions_total", outcome="failed") == 1
+        process.answerer.held["slow?"].set()
+    assert process.sample("questions_total", outcome="failed") == 1
+    assert process.sample("answer_seconds_count") == 4 + MOST_WAITING
 
 
 def test_an_answer_counts_once_it_is_posted(slack: SlackStandIn, database: Database) -> None:

@@ -29,9 +29,9 @@ class Channel:
         self.mode = mode
         self.answer: Answer | Exception = cited_answer()
 
-    def ask(self, **more: Any) -> str:
+    def ask(self, text: str = ASKED, **more: Any) -> str:
         """Mention the bot; the thread in which it has answered."""
-        message = self.slack.write(f"<@U0BOT> {ASKED}", channel_id="C1", **more)
+        message = self.slack.write(f"<@U0BOT> {text}", channel_id="C1", **more)
         self.hear(message, {**message, "type": "app_mention"})
         return str(message.get("thread_ts", message["ts"]))
 
@@ -41,7 +41,8 @@ class Channel:
 
     def hear(self, *events: dict[str, Any]) -> Bot:
         with connected(self.slack, self.database, channels={"C1": self.mode}) as bot:
-            bot.answerer.answers |= dict.fromkeys((ASKED, FOLLOW_UP), self.answer)
+            to_all = (f"@here {ASKED}", f"@channel {ASKED}")
+            bot.answerer.answers |= dict.fromkeys((ASKED, FOLLOW_UP, *to_all), self.answer)
             bot.settle(*[self.slack.send_event(event) for event in events])
         return bot
 
@@ -122,17 +123,71 @@ def test_who_calls_somebody_speaks_to_them(channel: Channel) -> None:
     assert len(find_rows(channel.database, "traces")) == 1
 
 
-def test_what_another_wrote_before_the_answer_does_not_end_the_conversation(
+@pytest.mark.parametrize("text", [f"<@U2> says 30 days. {ASKED}", f"<!here> {ASKED}"])
+def test_who_is_called_beside_us_is_spoken_to(channel: Channel, text: str) -> None:
+    root = channel.ask(text)
+    before = channel.visible
+    channel.say(FOLLOW_UP, thread_ts=root)
+    assert channel.visible == before
+    channel.ask(thread_ts=root)  # us alone
+    before = channel.visible
+    channel.say(FOLLOW_UP, thread_ts=root)
+    assert channel.visible > before
+
+
+def test_what_another_wrote_while_we_were_answering_may_be_what_is_followed_up(
     channel: Channel,
 ) -> None:
     slack = channel.slack
     message = slack.write(f"<@U0BOT> {ASKED}", channel_id="C1")
-    other = slack.write("good question", channel_id="C1", thread_ts=message["ts"], user_id="U2")
+    other = slack.write("30, I think", channel_id="C1", thread_ts=message["ts"], user_id="U2")
     channel.hear({**message, "type": "app_mention"})  # answered after both
     channel.hear(other)
     before = channel.visible
     channel.say(FOLLOW_UP, thread_ts=message["ts"])
+    assert channel.visible == before
+
+
+@pytest.mark.parametrize("subtype", ["me_message", "file_share", "thread_broadcast"])
+def test_another_joins_a_thread_by_whatever_they_put_there(channel: Channel, subtype: str) -> None:
+    root = channel.ask()
+    before = channel.visible
+    other = channel.slack.write("shrugs", channel_id="C1", thread_ts=root, user_id="U2")
+    channel.hear({**other, "subtype": subtype})
+    channel.say(FOLLOW_UP, thread_ts=root)
+    assert channel.visible == before
+
+
+def test_another_who_mentions_us_is_the_one_to_go_on(channel: Channel) -> None:
+    root = channel.ask(user_id="U1")
+    channel.ask(thread_ts=root, user_id="U2")
+    before = channel.visible
+    channel.say(FOLLOW_UP, thread_ts=root, user_id="U2")
+    answered = channel.visible
+    assert answered > before
+    channel.say(FOLLOW_UP, thread_ts=root, user_id="U1")
+    assert channel.visible == answered
+
+
+def test_after_a_deleted_follow_up_the_conversation_goes_on(channel: Channel) -> None:
+    root = channel.ask()
+    follow_up = channel.slack.write(FOLLOW_UP, channel_id="C1", thread_ts=root)
+    channel.hear(follow_up)
+    channel.hear(channel.slack.delete(follow_up))
+    before = channel.visible
+    channel.say(FOLLOW_UP, thread_ts=root)
     assert channel.visible > before
+
+
+def test_who_has_joined_after_a_follow_up_stays_though_it_is_deleted(channel: Channel) -> None:
+    root = channel.ask()
+    follow_up = channel.slack.write(FOLLOW_UP, channel_id="C1", thread_ts=root)
+    channel.hear(follow_up)
+    channel.say("I think it's less", thread_ts=root, user_id="U2")
+    channel.hear(channel.slack.delete(follow_up))
+    before = channel.visible
+    channel.say(FOLLOW_UP, thread_ts=root)
+    assert channel.visible == before
 
 
 @pytest.mark.parametrize("first", [RuntimeError("broken"), None], ids=["broken", "never asked"])
@@ -200,10 +255,12 @@ def test_small_talk_in_a_channel_gets_nothing_visible(
     assert find_rows(database, "traces") == []
 
 
+@pytest.mark.parametrize("call", ["", "<!here> ", "<!channel> "])
 def test_a_question_to_the_whole_channel_is_answered_in_a_thread_on_it(
-    slack: SlackStandIn, database: Database
+    slack: SlackStandIn, database: Database, call: str
 ) -> None:
-    Channel(slack, database, "questions").say(ASKED)
+    channel = Channel(slack, database, "questions")
+    channel.say(f"{call}{ASKED}")
     question, answer = slack.messages("C1")
     assert (answer["thread_ts"], answer["text"][:19]) == (question["ts"], "It takes *30 s* [1]")
 
@@ -277,7 +334,11 @@ def test_an_edit_of_what_was_overheard_changes_nothing(
     [
         ("C1", "In this channel I answer mentions and follow-ups in my threads."),
         ("C2", "In this channel I answer mentions."),
-        ("D1", "In direct messages with me I answer whatever you write."),
+        (
+            "D1",  # with whom, Slack does not say
+            "In direct messages with me I answer whatever you write; those with others I do not "
+            "hear.",
+        ),
     ],
 )
 def test_ragstats_tells_what_is_answered_here(channel: Channel, place: str, line: str) -> None:

@@ -18,7 +18,7 @@ def asked(
     database: Database,
     question: str = LEAVE,
     *,
-    by: tuple[str, ...] = ("U1", "U2"),
+    by: tuple[str, ...] = ("U1", "U2", "U3"),
     query: str | None = None,
     **more: Any,
 ) -> UUID:
@@ -51,8 +51,10 @@ def test_what_was_asked_most_comes_first_whatever_its_spelling(database: Databas
 @pytest.mark.parametrize(
     "more",
     [
-        {"by": ("U1", "U1")},
+        {"by": ("U1", "U2", "U2")},
         {"by": ("U1",)},
+        {"channel_id": "D1"},
+        {"channel_id": "G1"},
         {"days_ago": 91},
         {"outcome": "abstained"},
         {"outcome": "failed"},
@@ -68,6 +70,23 @@ def test_what_is_not_for_others_or_answers_nothing_is_not_offered(
 ) -> None:
     asked(database, **more)
     assert prompts.load(database) == [prompts.WHAT_CAN_YOU_DO]
+
+
+def test_what_was_asked_directly_counts_only_beside_two_who_asked_in_channels(
+    database: Database,
+) -> None:
+    asked(database, by=("U1", "U2"), channel_id="D1")
+    asked(database, by=("U3", "U3"))
+    assert prompts.load(database) == [prompts.WHAT_CAN_YOU_DO]
+    asked(database, by=("U4",), days_ago=2)
+    asked(database, LEAVE.upper(), by=("U5",), channel_id="D5", days_ago=0.5)
+    assert offered(database) == [LEAVE]  # as in a channel, not as it was put directly
+
+
+def test_a_new_topic_is_not_offered_as_one(database: Database) -> None:
+    asked(database, f"new topic: {LEAVE}", query=LEAVE)
+    asked(database, LEAVE, days_ago=2)
+    assert offered(database) == [LEAVE]
 
 
 def test_what_anybody_has_flagged_is_not_offered(database: Database) -> None:

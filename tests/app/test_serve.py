@@ -64,16 +64,6 @@ def test_both_ways_at_once_are_refused() -> None:
         )
 
 
-def test_a_signing_secret_may_come_from_a_file_but_not_be_blank(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setenv("SLACK_SIGNING_SECRET", f"{SECRET}\n")
-    assert load_settings().slack_signing_secret == SIGNING
-    monkeypatch.setenv("SLACK_SIGNING_SECRET", " \n")
-    with pytest.raises(ConfigError, match=r"SLACK_SIGNING_SECRET: .*blank"):
-        load_settings()
-
-
 @pytest.mark.parametrize("port", ["0", "65536", "http"])
 def test_what_is_no_port_is_told(port: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PORT", port)
@@ -105,6 +95,18 @@ def test_bolt_is_kept_from_looking_for_other_tokens(
     monkeypatch.setenv("SLACK_CLIENT_SECRET", "secret")
     with pytest.raises(ConfigError, match="Unset SLACK_CLIENT_ID"):
         build(slack, bot, slack.bot_token)
+
+
+def test_a_token_in_the_environment_is_no_warning_and_others_stay(
+    slack: SlackStandIn,
+    bot: Bot,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    monkeypatch.setenv("SLACK_BOT_TOKEN", slack.bot_token)
+    build(slack, bot, slack.bot_token)
+    logging.getLogger("slack_bolt").warning("something else")
+    assert [record.getMessage() for record in caplog.records] == ["something else"]
 
 
 @contextmanager

@@ -9,7 +9,7 @@ from app import feedback, stats
 from app.config import Settings
 from app.records import Answer, Arrival
 from app.stats import Cost, Counts, Gap, Gaps, Scope, SetRuns, Source, Stats, Viewer
-from app.traces import claim, save_answer, save_retrieval
+from app.traces import claim, reopen, save_answer, save_retrieval
 from retrieval.db import Database
 from retrieval.records import Query, Retrieval
 from tests.app.questions import add_page, add_run, ask, complain
@@ -97,6 +97,22 @@ def test_tokens_are_those_of_rewording_and_answering(database: Database) -> None
     ask(database)  # without a model
     counts = load(database).counts
     assert (counts.input_tokens, counts.output_tokens) == (3_030, 304)
+
+
+def test_what_was_billed_before_an_edit_counts_too(database: Database) -> None:
+    tokens = {"input": 1_000, "output": 100, "rewrite_input": 30, "rewrite_output": 4}
+    models = {"generator": "claude-a", "rewrite_model": "claude-b"}
+    trace_id = ask(database, tokens=tokens, settings=models)
+    reopen(database, trace_id, "how far?")
+    once = (1_000 * 3 + 100 * 15) / 1e6 + (30 * 1 + 4 * 5) / 1e6
+    loaded = load(database, prices=PRICES).counts
+    assert (loaded.input_tokens, loaded.output_tokens) == (1_030, 104)
+    assert loaded.cost == Cost(usd=pytest.approx(once))
+    answer = Answer(text="9 km.", tokens={"input": 2_000, "output": 200})
+    save_answer(database, trace_id, answer, settings={"generator": "claude-b"}, stage_ms={})
+    loaded = load(database, prices=PRICES).counts
+    assert (loaded.input_tokens, loaded.output_tokens) == (3_030, 304)
+    assert loaded.cost == Cost(usd=pytest.approx(once + (2_000 * 1 + 200 * 5) / 1e6))
 
 
 PRICES = {"claude-a": (3.0, 15.0), "claude-b": (1.0, 5.0)}
@@ -206,10 +222,24 @@ def test_words_are_loaded_for_who_said_them_and_for_admins(database: Database) -
     ask(database, "abstained", question="My salary?", user_id="U2")
     ask(database, "abstained", question="is sk-9 bad?", user_id="U2", unknown="sk-9")
     assert gaps(database) == [(2, "My salary?"), (1, "is sk-9 bad?")]
-    assert gaps(database, Viewer(user_id="U1")) == [(2, "my salary?"), (1, None)]
+    assert gaps(database, Viewer(user_id="U1")) == [(1, "my salary?"), (1, None), (1, None)]
     assert gaps(database, Viewer(user_id="U3")) == [(2, None), (1, None)]
     assert gaps(database, Viewer()) == [(2, None), (1, None)]
-    assert [gap.name for gap in load(database, Viewer(user_id="U1")).gaps.top] == [None, None]
+    assert [gap.name for gap in load(database, Viewer(user_id="U1")).gaps.top] == [None] * 3
+
+
+def test_asking_the_same_does_not_tell_how_many_others_did(database: Database) -> None:
+    for user_id in ("U2", "U3"):
+        ask(database, "abstained", question="is project tulip cancelled?", user_id=user_id)
+    ask(database, "abstained", question="is sk-9 bad?", user_id="U2", unknown="sk-9")
+    before = load(database, Viewer(user_id="U1")).gaps
+    ask(database, "abstained", question="Is project tulip cancelled?", user_id="U1")
+    ask(database, "abstained", question="sk-9?", user_id="U1", unknown="sk-9")
+    after = load(database, Viewer(user_id="U1")).gaps
+    assert {gap.count for gap in after.top if gap.question} == {1}
+    assert tuple(gap for gap in after.top if not gap.question) == before.top
+    assert (after.groups, after.questions) == (before.groups + 2, before.questions + 2)
+    assert gaps(database)[0][0] == 3
 
 
 def test_ones_own_gaps_come_first(database: Database) -> None:

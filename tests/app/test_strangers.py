@@ -23,6 +23,7 @@ from tests.app.test_actions import (
     votes,
 )
 from tests.app.test_escalation import ask_person
+from tests.app.test_overhearing import FOLLOW_UP, Channel
 from tests.stand_ins.slack import SlackStandIn
 
 QUESTION = "how long is the queue?"
@@ -179,6 +180,41 @@ def test_what_a_stranger_does_is_acknowledged_and_has_no_effect(bot: Bot) -> Non
     assert slack.calls("chat.postMessage") == posts and len(bot.answerer.asked.having()) == 1
     for method in ("chat.postEphemeral", "response_url", "views.open"):
         assert slack.calls(method) == ()
+
+
+@pytest.mark.parametrize("is_mention", [False, True], ids=["writes", "mentions us"])
+def test_a_stranger_in_a_thread_is_spoken_to_as_a_colleague_is(
+    shared: SlackStandIn, database: Database, is_mention: bool
+) -> None:
+    channel = Channel(shared, database)
+    root = channel.ask()
+    text = "<@U0BOT> and for us?" if is_mention else "our lawyers say 20. Do you agree?"
+    said = shared.write(text, channel_id="C1", thread_ts=root, user_id=STRANGER)
+    channel.hear(said, *([{**said, "type": "app_mention"}] if is_mention else []))
+    before = channel.visible
+    channel.say(FOLLOW_UP, thread_ts=root)
+    assert channel.visible == before
+    assert len(find_rows(database, "traces")) == 1
+
+
+def test_a_stranger_is_told_nothing_of_a_database_that_is_gone(
+    shared: SlackStandIn, caplog: pytest.LogCaptureFixture
+) -> None:
+    channel = Channel(shared, Database("postgresql://nobody@127.0.0.1:1/none", tenant_id="acme"))
+    said = shared.write(f"<@U0BOT> {QUESTION}", channel_id="C1", user_id=STRANGER)
+    channel.hear(said, {**said, "type": "app_mention"})
+    channel.say(QUESTION, thread_ts=said["ts"], user_id=STRANGER)
+    (told,) = shared.calls("chat.postEphemeral")
+    assert told.params["text"] == strangers.DECLINED
+    assert not shared.calls("chat.postMessage")
+    assert "Could not keep" in caplog.text and "queue" not in caplog.text
+
+
+def test_a_question_of_a_stranger_to_the_whole_channel_is_not_taken(
+    shared: SlackStandIn, database: Database
+) -> None:
+    bot = Channel(shared, database, "questions").say(QUESTION, user_id=STRANGER)
+    assert (find_rows(database, "traces"), bot.answerer.asked.having()) == ([], ())
 
 
 def test_a_colleague_there_votes_by_button_and_says_more(bot: Bot) -> None:

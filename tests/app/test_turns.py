@@ -135,8 +135,8 @@ def test_nobody_has_asked_us_what_is_said_in_a_channel_without_our_mention(
 
 def said(text: str, **more: Any) -> dict[str, Any]:
     """What was written in a channel, in a thread of ours unless told otherwise."""
-    thread = {"thread_ts": "1700000000.000001"}
-    return message(text=text, channel="C1", channel_type="channel", **{**thread, **more})
+    place = {"channel": "C1", "channel_type": "channel", "thread_ts": "1700000000.000001"}
+    return message(text=text, **{**place, **more})
 
 
 STANDING = Standing(trace_id=uuid4(), user_id="U1", is_answered=True, is_joined=False)
@@ -166,6 +166,17 @@ def silence(
         ("run `a ? b : c` now", "NO_QUESTION"),
         ("really?", "NO_QUESTION"),
         ("see <https://wiki.example/a?b=1>", "NO_QUESTION"),
+        ("is it the same in Germany", None),
+        ("does that include Sundays", None),
+        ("can you give an example", None),
+        ("tell me more", None),
+        ("do I need a doctor's note", None),
+        ("wait what?", "NO_QUESTION"),
+        ("you see? told you", "NO_QUESTION"),
+        ("give me a sec", "NO_QUESTION"),
+        ("anyone else seeing this?", "TO_OTHERS"),
+        ("what now, team?", "TO_OTHERS"),
+        ("Sara, are you sure?", "TO_OTHERS"),
         ("<@U2> is that right?", "TO_OTHERS"),
         ("<!subteam^S1|@people> is that right?", "TO_OTHERS"),
         ("<!here> is that right?", "TO_OTHERS"),
@@ -211,7 +222,24 @@ def test_a_follow_up_is_ours_only_between_us_and_who_asked(
         ("when I left it worked", "NO_QUESTION"),
         ("and for part-timers", "NO_QUESTION"),  # of nothing said before
         ("how do I get there <@U2>?", "TO_OTHERS"),
-        ("<!channel> who knows the VPN guide?", "TO_OTHERS"),
+        ("<!subteam^S1|@people> how do I get there?", "TO_OTHERS"),
+        # The whole channel is asked, which is what we answer there.
+        ("<!channel> who knows the VPN guide?", None),
+        ("<!here|here> how many days of leave do we get", None),
+        ("can I carry over leave into next year", None),
+        ("Do we have a policy on working from abroad", None),
+        ("are parcels over 30 kg accepted at depot 4", None),
+        ("looking for the link to the brand guidelines", None),
+        ("need help: how do I get access to it", None),
+        ("the scanner prints E14, what does that mean", None),
+        ("is not allowed here anyway", "NO_QUESTION"),
+        ("do the dishes please", "NO_QUESTION"),
+        ("Sara, are you joining the call?", "TO_OTHERS"),
+        ("can someone review my pull request?", "TO_OTHERS"),
+        ("who is in the office tomorrow?", "TO_OTHERS"),
+        ("are we going out for lunch?", "TO_OTHERS"),
+        ("what do you think about the new logo?", "TO_OTHERS"),
+        ("how did the interview go?", "TO_OTHERS"),
     ],
 )
 def test_of_a_channel_only_whole_questions_to_nobody_in_particular_are_taken(
@@ -229,10 +257,36 @@ def test_of_a_channel_only_whole_questions_to_nobody_in_particular_are_taken(
         (said("thanks!"), False),
         (said("I think 25", user="U2"), True),
         (said("<@U2> do you know?"), True),
+        (said("<!here> is that right?"), True),
+        (said("<@UBOT> and in the first year?"), False),
+        (said("<@UBOT> <@U2> says 25, how many?"), True),
+        (said("<@UBOT|footnote> is <!subteam^S1|@people> right?"), True),
     ],
 )
 def test_who_else_writes_or_is_called_joins_the_thread(event: dict[str, Any], joins: bool) -> None:
-    assert turns.joins(event, STANDING) == joins
+    assert turns.joins(event, STANDING, bot_user_id="UBOT") == joins
+
+
+@pytest.mark.parametrize(
+    ("event", "may_join"),
+    [
+        (said("I think 25"), True),
+        (said("<@UBOT> and in the first year?"), False),  # it comes as a mention, too
+        (said("shrugs", subtype="me_message"), True),
+        (said("here it is", subtype="file_share"), True),
+        (said("<@UBOT> how long?", type="app_mention", channel_type=None, thread_ts=None), True),
+        (said("how long?", thread_ts=None), False),  # in no thread
+        (said("how long?", channel_type="mpim"), False),
+        (said("how long?", bot_id="BOTHER"), False),
+        (said("how long?", user="UBOT"), False),
+        (said("", subtype="message_changed"), False),
+        (said("has joined", subtype="channel_join"), False),
+    ],
+)
+def test_people_join_a_thread_by_whatever_they_say_there(
+    event: dict[str, Any], may_join: bool
+) -> None:
+    assert turns.may_join(event, bot_user_id="UBOT", bot_id="BBOT") == may_join
 
 
 def test_a_message_without_text_asks_nothing() -> None:
@@ -264,7 +318,13 @@ def test_a_question_without_an_answer_that_was_seen_is_said_alone() -> None:
         ("new topic: how long?", "how long?"),
         ("New topic. How long?", "How long?"),
         ("new topic\nhow long?", "how long?"),
+        ("new topic how long can I stay?", "how long can I stay?"),
+        ("*new topic* how long?", "how long?"),
+        ("ok, new topic: how long?", "how long?"),
+        ("new topic please: how long?", "how long?"),
+        ("New topic 🙂 how long?", "how long?"),
         ("new topic branches?", "new topic branches?"),
+        ("what is a new topic?", "what is a new topic?"),
         ("new topic", "new topic"),
     ],
 )
