@@ -1,6 +1,7 @@
 """The words with which Footnote says that it has no answer."""
 
 import re
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain
@@ -10,7 +11,7 @@ from sqlalchemy import text
 from app import rewrite
 from app.records import Abstention, Nearest
 from retrieval.db import Database
-from retrieval.records import Query, Retrieval, StoredSection
+from retrieval.records import Candidate, Query, Retrieval, StoredSection
 from retrieval.statements import parse
 
 # Of the floor, what makes a page worth a look; chosen. Of the sample's questions that are refused,
@@ -69,8 +70,8 @@ def find_nearest(reason: Abstention, retrieval: Retrieval) -> Nearest | None:
     """The section that came nearest, of those that the search found for this asker.
 
     Where even the best is far below the floor, it is one that has a word of the question in its
-    title or headings. None where there is none, and where no page mentions what the question hinges
-    on: whatever was found is then about something else.
+    title or headings that no other page has at all. None where there is none, and where no page
+    mentions what the question hinges on: whatever was found is then about something else.
     """
     if reason == "UNKNOWN_IDENTIFIER" or not retrieval.candidates:
         return None
@@ -78,12 +79,10 @@ def find_nearest(reason: Abstention, retrieval: Retrieval) -> Nearest | None:
     floor = retrieval.settings.get("floor")
     is_near = isinstance(floor, float) and (best.relevance or 0) >= NEAR_SHARE * floor
     if not (retrieval.kept or is_near):
-        asked = rewrite.find_topic_words(retrieval.query.text)
-        named = (each for each in retrieval.candidates if asked & _find_named(each.section))
-        found = next(named, None)
-        if found is None:
+        named = _find_by_name(retrieval)
+        if named is None:
             return None
-        best = found
+        best = named
     section = best.section
     return Nearest(
         path=section.path,
@@ -91,6 +90,26 @@ def find_nearest(reason: Abstention, retrieval: Retrieval) -> Nearest | None:
         heading_path=section.heading_path,
         url=section.url,
     )
+
+
+def _find_by_name(retrieval: Retrieval) -> Candidate | None:
+    """The best candidate about half of what is asked, or more, that no other page even mentions.
+
+    A heading with a word that other pages have too, or with one word of many, tells nothing.
+    """
+    mentioned: defaultdict[int, frozenset[str]] = defaultdict(frozenset)  # by document
+    for each in retrieval.candidates:
+        words = rewrite.find_topic_words(each.section.text) | _find_named(each.section)
+        mentioned[each.section.document_id] |= words
+    counts = Counter(chain.from_iterable(mentioned.values()))
+    asked = rewrite.find_topic_words(retrieval.query.text)
+    telling = {word for word in asked if counts[word] == 1}
+    about = (
+        each
+        for each in retrieval.candidates
+        if (named := telling & _find_named(each.section)) and 2 * len(named) >= len(asked)
+    )
+    return next(about, None)
 
 
 def _find_named(section: StoredSection) -> frozenset[str]:

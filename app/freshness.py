@@ -94,9 +94,14 @@ def _read_edition(citation: Citation) -> _Edition:
                 work=(place, re.findall(r"\w+", found["work"])),
                 is_superseded=is_superseded,
                 kind=kind,
-                number=tuple(int(part) for part in found["number"].split(".")),
+                number=_parse_number(found["number"]),
             )
     return _Edition(work=(place, re.findall(r"\w+", title)), is_superseded=is_superseded)
+
+
+def _parse_number(number: str) -> tuple[int, ...]:
+    """v2.0 is v2."""
+    return tuple(map(int, re.sub(r"(?:\.0+)+\Z", "", number).split(".")))
 
 
 def _build_age(days: int) -> str:

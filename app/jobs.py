@@ -5,7 +5,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Literal, Protocol
 from uuid import UUID, uuid4
@@ -144,7 +144,14 @@ class Jobs:
         self._begin(self._build_job(arrival, trace_id))
 
     def take_again(self, arrival: Arrival) -> None:
-        """As take, but a question that failed is begun anew: somebody asks for that."""
+        """As take, but a question that failed is begun anew: somebody asks for that.
+
+        Of one that is being worked on the end is told, though nobody had asked us.
+        """
+        future, earlier = self._find_open(arrival)
+        if earlier is not None and earlier.end is None:
+            earlier.arrival = replace(earlier.arrival, is_unasked=False)
+            return
         trace_id = traces.claim_again(self._database, arrival)
         if trace_id is None:
             self.take(arrival)
@@ -152,7 +159,7 @@ class Jobs:
         log.info("Question %s is asked again", trace_id)
         job = self._build_job(arrival, trace_id)
         job.stream.end()  # the answer comes whole, in the place of the failure
-        job.is_revised = True
+        job.earlier, job.is_revised = future, True
         self._begin(job)
 
     def revise(self, arrival: Arrival) -> None:
@@ -216,7 +223,7 @@ class Jobs:
                 message = blocks.build_notice(text.format(reference=reference))
                 told = self._tell(message, arrival, reference, seen)
                 if trace_id is not None and told:
-                    traces.save_answer_ts(self._database, trace_id, arrival.question, [told])
+                    traces.save_failure_ts(self._database, trace_id, told)
 
     def close(self, timeout_s: float) -> None:
         """Finish what is begun; what is not done in time, or not begun, is told to its asker.
@@ -229,11 +236,14 @@ class Jobs:
             left = dict(self._open)
         telling = []
         for future in wait(left, timeout_s).not_done:
-            future.cancel()
+            has_begun = not future.cancel()
             job = left[future]
             if not self._decide(job, "given up"):
                 telling.append(future)
                 continue
+            if job.is_revised and not has_begun:
+                with _despite_errors("find what is to be replaced"):
+                    self._reopen(job)
             error = Stopped("Footnote was stopped.")
             self.fail(error, job.arrival, job.trace_id, job.find_seen())
             job.status.clear()
@@ -280,15 +290,18 @@ class Jobs:
                     return future, job
         return None, None
 
+    def _reopen(self, job: _Job) -> None:
+        job.replaced = traces.reopen(self._database, job.trace_id, job.arrival.question)
+
     def _work(self, job: _Job) -> None:
-        arrival, trace_id = job.arrival, job.trace_id
+        trace_id = job.trace_id
         try:
             if job.earlier is not None:  # begun before, so it does not wait for this thread
                 wait([job.earlier])
                 if job.end is not None:  # its trace is complete
                     return
             if job.is_revised:
-                job.replaced = traces.reopen(self._database, trace_id, arrival.question)
+                self._reopen(job)
             self._post(self._answer(job), job)
         except Superseded:
             log.info("Question %s is answered by another process", trace_id)
@@ -297,10 +310,10 @@ class Jobs:
                 with _despite_errors("complete the trace"):
                     traces.save_stopped(self._database, trace_id, job.stream.text)
             if not job.stream.text:
-                self._take_back(arrival, job.find_seen())
+                self._take_back(job.arrival, job.find_seen())
         except Exception as error:
             if self._decide(job, "own"):
-                self.fail(error, arrival, trace_id, job.find_seen())
+                self.fail(error, job.arrival, trace_id, job.find_seen())
         finally:
             job.stream.end()
             if self._decide(job, "own"):
@@ -376,7 +389,11 @@ class Jobs:
         messages, places = [*others, last], job.find_seen()
         for number, message in enumerate(messages):
             place = places[number] if number < len(places) else None
-            job.posted.append(self._put(message, job.arrival, job.trace_id, place))
+            ts = self._put(message, job.arrival, job.trace_id, place)
+            job.posted.append(ts)
+            if place is not None and ts != place:  # posted anew, so that the rest comes below
+                self._take_back(job.arrival, places[number + 1 :])
+                places = places[: number + 1]
             # One by one, so that a vote on the first finds its trace if the second fails.
             self._save_ts(job, job.posted[-1], [*job.posted, *places[number + 1 :]])
         if left := places[len(messages) :]:

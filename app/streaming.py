@@ -154,4 +154,4 @@ def _finished(line: str) -> str:
     is_open = line.startswith("](", closed) and ")" not in line[closed:]
     if closed < 0 or not is_open:
         return line
-    return _finished(line[: max(line.rfind("[", 0, closed), 0)])  # a marker may be in its label
+    return line[: line.find("[")]  # the first: a marker may be in the label

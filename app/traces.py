@@ -14,7 +14,7 @@ from app.turns import Standing
 from retrieval.db import Database
 from retrieval.records import LEGS, Candidate, Retrieval
 
-LOST_AFTER_S = 900  # an answer takes at most minutes, the wait for it included; chosen
+LOST_AFTER_S = 3_600  # longer than any question waits and is worked on; chosen
 RECENT_S = 1_800  # before a direct message: what was asked in it belongs to it; chosen
 # Of what was said before a question. As much as one answer may have, so that it is rarely cut.
 PAST_TOKENS = 2_000
@@ -45,7 +45,8 @@ def claim(database: Database, arrival: Arrival) -> UUID | None:
 def claim_again(database: Database, arrival: Arrival) -> UUID | None:
     """The trace of a message whose question failed, for whoever gets it to begin anew; else None.
 
-    A question without an answer LOST_AFTER_S later has failed with the process at work on it.
+    A question without an answer in Slack LOST_AFTER_S later has failed with the process at work on
+    it.
     """
     with database.transaction() as connection:
         return connection.execute(
@@ -53,8 +54,9 @@ def claim_again(database: Database, arrival: Arrival) -> UUID | None:
                 UPDATE traces SET outcome = 'pending', asked_at = clock_timestamp()
                 WHERE team_id = :team_id AND channel_id = :channel_id AND message_ts = :message_ts
                 AND NOT settings ? 'deleted'
-                AND (outcome = 'failed' OR (outcome = 'pending'
-                     AND asked_at < clock_timestamp() - make_interval(secs => :lost_after_s)))
+                AND (outcome = 'failed' OR (
+                    (outcome = 'pending' OR answer_ts = '{}')
+                    AND asked_at < clock_timestamp() - make_interval(secs => :lost_after_s)))
                 RETURNING trace_id
             """),
             {
@@ -175,6 +177,18 @@ def save_stopped(database: Database, trace_id: UUID, seen: str) -> None:
     )
 
 
+def save_failure_ts(database: Database, trace_id: UUID, ts: str) -> None:
+    """Add the Slack message that tells of a failure, unless the question was asked again since."""
+    with database.transaction() as connection:
+        connection.execute(
+            text("""
+                UPDATE traces SET answer_ts = ARRAY[CAST(:ts AS text)]
+                WHERE trace_id = :trace_id AND outcome = 'failed'
+            """),
+            {"trace_id": trace_id, "ts": ts},
+        )
+
+
 def save_answer_ts(
     database: Database, trace_id: UUID, question: str, answer_ts: Sequence[str]
 ) -> bool:
@@ -194,7 +208,7 @@ def save_answer_ts(
 
 
 def find_by_answer(database: Database, channel_id: str, answer_ts: str) -> UUID | None:
-    """The trace whose answer is this Slack message, if it is one of ours.
+    """The trace whose answer is this Slack message, if it is one of ours; a failure is none.
 
     An answer of several messages is found by its first one, the latest before this message but for
     those of answers that came in between.
@@ -205,6 +219,7 @@ def find_by_answer(database: Database, channel_id: str, answer_ts: str) -> UUID 
                 SELECT trace_id FROM (
                     SELECT trace_id, answer_ts FROM traces
                     WHERE channel_id = :channel_id AND answer_ts[1] <= :ts
+                    AND outcome <> 'failed'
                     ORDER BY answer_ts[1] DESC LIMIT :most
                 ) AS latest
                 WHERE :ts = ANY(answer_ts)
@@ -294,7 +309,7 @@ def reopen(database: Database, trace_id: UUID, question: str) -> list[str]:
                     queries = '{}', candidates = '[]', kept = '{}', answer = NULL,
                     citations = '[]', abstained_because = NULL, stage_ms = '{}', tokens = '{}',
                     outcome = 'pending', error_class = NULL,
-                    settings = jsonb_build_object('revised', true, 'before', jsonb_build_object(
+                    settings = jsonb_build_object('before', jsonb_build_object(
                         'question', question, 'asked_at', asked_at, 'answer', answer,
                         'citations', citations, 'outcome', outcome, 'tokens', tokens,
                         'generator', settings -> 'generator',
@@ -303,7 +318,8 @@ def reopen(database: Database, trace_id: UUID, question: str) -> list[str]:
                         'votes', (SELECT coalesce(jsonb_agg(votes), '[]') FROM votes
                                   WHERE vote <> 0)))
                         || jsonb_strip_nulls(jsonb_build_object(
-                            'deleted', settings -> 'deleted', 'joined', settings -> 'joined'))
+                            'revised', settings -> 'revised', 'deleted', settings -> 'deleted',
+                            'joined', settings -> 'joined'))
                 WHERE trace_id = :trace_id
                 RETURNING answer_ts
             """),
@@ -338,7 +354,8 @@ def find_past_answers(database: Database, arrival: Arrival) -> list[PastAnswer]:
         )"""
     statement = text(f"""
         SELECT trace_id, question, settings ? 'small_talk' AS is_small_talk,
-               CASE WHEN answer_ts <> '{{}}' THEN coalesce(answer, '') ELSE '' END AS answer
+               CASE WHEN answer_ts <> '{{}}' AND outcome <> 'failed' THEN coalesce(answer, '')
+                    ELSE '' END AS answer
         FROM traces
         WHERE channel_id = :channel_id AND {within} AND message_ts < :message_ts
         AND NOT settings ? 'deleted'
@@ -388,7 +405,8 @@ def find_standing(database: Database, arrival: Arrival) -> Standing | None:
                     AND thread_ts = :thread_ts AND message_ts <= :message_ts
                 )
                 SELECT trace_id, user_id,
-                       outcome IN ('answered', 'abstained') AND answer_ts <> '{}' AS is_answered,
+                       outcome IN ('answered', 'abstained', 'stopped')
+                           AND answer_ts <> '{}' AS is_answered,
                        EXISTS (
                            SELECT FROM asked AS later
                            WHERE later.message_ts >= asked.message_ts

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from slack_bolt import App, BoltContext
+from sqlalchemy.exc import SQLAlchemyError
 
 from app import channels, traces, turns
 from app.channels import ChannelMode
@@ -48,7 +49,8 @@ def note_standing(
 ) -> Standing | None:
     """How the thread of what somebody says stands, adding whether others join it by this.
 
-    None where there is no such thread, and where only mentions count.
+    None where there is no such thread, where only mentions count, and where the database is out of
+    reach.
     """
     bot_user_id = str(context.bot_user_id)
     # The database is not asked of each word that is said anywhere.
@@ -56,9 +58,13 @@ def note_standing(
         event, bot_user_id=bot_user_id, bot_id=str(context.bot_id)
     ):
         return None
-    standing = traces.find_standing(database, build_arrival(event, context))
-    if standing is not None and turns.joins(event, standing, bot_user_id=bot_user_id):
-        traces.save_joined(database, standing.trace_id)
+    try:
+        standing = traces.find_standing(database, build_arrival(event, context))
+        if standing is not None and turns.joins(event, standing, bot_user_id=bot_user_id):
+            traces.save_joined(database, standing.trace_id)
+    except SQLAlchemyError:  # nobody has asked for this
+        log.exception("Could not see how a thread stands")
+        return None
     return standing
 
 

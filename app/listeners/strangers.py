@@ -6,7 +6,6 @@ from typing import Any
 
 from slack_bolt import App, BoltContext, BoltResponse
 from slack_sdk import WebClient
-from sqlalchemy.exc import SQLAlchemyError
 
 from app import blocks, posting
 from app.channels import ChannelMode
@@ -56,10 +55,7 @@ def register(
         note(event, context)
 
     def note(event: dict[str, Any], context: BoltContext) -> None:
-        try:
-            messages.note_standing(event, context, database, allowed)
-        except SQLAlchemyError:  # of which a stranger is not told
-            log.exception("Could not keep that a stranger has come to speak")
+        messages.note_standing(event, context, database, allowed)
 
     app.use(sort_out)
     if not are_answered:

@@ -72,6 +72,10 @@ def test_a_page_that_names_what_is_asked_is_offered_however_far_it_is() -> None:
     assert find_nearest("BELOW_FLOOR", asked) == NEAREST
     beside = replace(far, query=Query(text="is the over covered?", question="q"))
     assert find_nearest("BELOW_FLOOR", beside) is None
+    # What more than one page is about tells nothing.
+    another = replace(SECTION, document_id=2, title="Failover of the spooler")
+    both = (*asked.candidates, replace(asked.candidates[0], section=another))
+    assert find_nearest("BELOW_FLOOR", replace(asked, candidates=both)) is None
 
 
 @pytest.mark.parametrize("reason", ["UNKNOWN_IDENTIFIER", "NO_CANDIDATES"])

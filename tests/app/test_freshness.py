@@ -91,6 +91,7 @@ def test_an_older_edition_that_is_stale_is_told_as_both() -> None:
         ("FAQ", "FAQ"),
         ("Travel policy", "Travel policy 2025"),
         ("Travel policy 2023", "Leave policy 2025"),
+        ("Leave policy v2", "Leave policy v2.0"),
         ("Travel policy 2026", "Travel policy 2027"),  # not in force yet
         ("Travel policy", "Travel policy (draft)"),
         ("Holidays 2025", "Holidays 2026"),

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from app import posting
+from app import posting, traces
 from app.blocks import MESSAGE_TEXT
 from app.jobs import MOST_WAITING, Jobs
 from app.posting import BUSY, FAILURE
@@ -214,3 +214,53 @@ def test_what_ended_just_in_time_did_not_fail(slack: SlackStandIn, database: Dat
     assert answers(slack) == ["You ask: how long?"]
     (trace,) = find_rows(database, "traces")
     assert (trace.outcome, trace.error_class) == ("answered", None)
+
+
+def test_of_a_long_answer_whose_beginning_is_gone_the_rest_comes_below_it_again(bot: Bot) -> None:
+    paragraphs = "\n\n".join(["word " * 500] * 6)  # two messages
+    bot.answerer.answers["how?"] = bot.answerer.answers["how far?"] = Answer(text=paragraphs)
+    event = bot.mention("how?")
+    bot.slack.send_event(event)
+    bot.executor.begun.wait_for()[0].result(10)
+    first, second = bot.slack.messages("C1", event["ts"])[1:]
+    bot.slack.fail_next("chat.update", body={"ok": False, "error": "message_not_found"})
+    bot.settle(bot.slack.send_event(bot.slack.edit(event, "<@U0BOT> how far?")))
+    shown = [message["ts"] for message in bot.slack.messages("C1", event["ts"])[1:]]
+    (trace,) = find_rows(bot.database, "traces")
+    assert trace.answer_ts == shown and len(shown) == 2
+    assert not {first["ts"], second["ts"]} & set(shown)
+    for ts in shown:
+        assert traces.find_by_answer(bot.database, "C1", ts) == trace.trace_id
+
+
+def test_what_nobody_has_seen_of_an_answer_was_not_said(bot: Bot) -> None:
+    bot.slack.fail_next("chat.postMessage", body={"ok": False, "error": "invalid_blocks"})
+    failure = bot.ask("how long?")
+    bot.ask("and then?", thread_ts=failure["thread_ts"])
+    _, turns = bot.answerer.asked.having()
+    assert [turn.text for turn in turns if turn.speaker == "bot"] in ([], [""])
+    # Nor is it voted on.
+    assert traces.find_by_answer(bot.database, "C1", failure["ts"]) is None
+
+
+def test_an_edit_that_is_not_begun_when_the_bot_stops_leaves_no_old_answer(
+    slack: SlackStandIn, database: Database
+) -> None:
+    with connected(slack, database) as bot:
+        event = bot.mention("how long?")
+        slack.send_event(event)
+        bot.executor.begun.wait_for()[0].result(10)
+        for number in range(4):  # as many as there are threads
+            bot.answerer.held[f"slow {number}?"] = Event()
+            bot.jobs.take(written(slack, f"slow {number}?"))
+            bot.answerer.wait_until_asked(f"slow {number}?")
+        slack.wait_for_ack(slack.send_event(slack.edit(event, "<@U0BOT> how far?")))
+        bot.app.listener_runner.listener_executor.shutdown()
+        bot.jobs.close(timeout_s=0)
+        for until in bot.answerer.held.values():
+            until.set()
+    (trace,) = [each for each in find_rows(database, "traces") if each.message_ts == event["ts"]]
+    (told,) = slack.messages("C1", event["ts"])[1:]
+    assert (trace.question, trace.outcome, trace.answer) == ("how far?", "failed", None)
+    assert told["text"] == FAILURE.format(reference=trace.trace_id)
+    assert trace.answer_ts == [told["ts"]]

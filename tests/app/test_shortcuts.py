@@ -1,11 +1,15 @@
 """The message shortcut, from the menu to the answer in the thread."""
 
+from threading import Event
+
 import pytest
 from sqlalchemy import text
 
 from app import blocks
-from app.records import Turn
-from tests.app.bot import Bot, Json, find_rows
+from app.records import Answer, Turn
+from retrieval.db import Database
+from tests.app.bot import Bot, Json, connected, find_rows
+from tests.stand_ins.slack import SlackStandIn
 
 QUESTION = "how long is the queue?"
 
@@ -97,9 +101,10 @@ def test_a_question_that_failed_can_be_asked_again(bot: Bot) -> None:
     assert trace.answer_ts == [answer["ts"]]
 
 
-@pytest.mark.parametrize(("age", "count"), [("14 minutes", 1), ("16 minutes", 2)])
+@pytest.mark.parametrize("outcome", ["pending", "answered"])  # the latter: before it was posted
+@pytest.mark.parametrize(("age", "count"), [("59 minutes", 1), ("61 minutes", 2)])
 def test_a_question_whose_process_has_died_can_be_asked_again(
-    bot: Bot, age: str, count: int
+    bot: Bot, age: str, count: int, outcome: str
 ) -> None:
     message = write(bot)
     use(bot, message)
@@ -107,10 +112,56 @@ def test_a_question_whose_process_has_died_can_be_asked_again(
     with bot.database.transaction() as connection:
         connection.execute(
             text(
-                "UPDATE traces SET outcome = 'pending',"
+                "UPDATE traces SET outcome = :outcome, answer_ts = '{}',"
                 " asked_at = clock_timestamp() - CAST(:age AS interval)"
             ),
-            {"age": age},
+            {"age": age, "outcome": outcome},
         )
     bot.settle(use(bot, message))
     assert len(bot.answerer.asked.having()) == count
+
+
+def test_a_question_that_is_being_answered_is_not_asked_again(bot: Bot) -> None:
+    bot.answerer.held[QUESTION] = Event()
+    message = write(bot)
+    use(bot, message)
+    bot.answerer.wait_until_asked(QUESTION)
+    with bot.database.transaction() as connection:
+        connection.execute(text("UPDATE traces SET asked_at = now() - interval '2 hours'"))
+    bot.slack.wait_for_ack(use(bot, message))
+    bot.slack.wait_for_call("chat.postEphemeral", count=2)
+    bot.answerer.held[QUESTION].set()
+    bot.settle()
+    assert len(bot.slack.messages("C1", message["ts"])) == 2
+
+
+def test_what_is_overheard_when_somebody_asks_for_it_has_an_end_for_them(
+    slack: SlackStandIn, database: Database
+) -> None:
+    with connected(slack, database, channels={"C1": "questions"}) as bot:
+        bot.answerer.held[QUESTION] = Event()
+        bot.answerer.answers[QUESTION] = Answer(
+            text="I couldn't find this.", abstained_because="BELOW_FLOOR"
+        )
+        message = write(bot)
+        slack.send_event(message)
+        bot.answerer.wait_until_asked(QUESTION)
+        slack.wait_for_ack(use(bot, message))
+        bot.app.listener_runner.listener_executor.shutdown()
+        bot.answerer.held[QUESTION].set()
+        bot.settle()
+    _, answer = slack.messages("C1", message["ts"])
+    assert answer["text"] == "I couldn't find this."
+
+
+def test_asking_again_leaves_the_one_edit(bot: Bot) -> None:
+    bot.answerer.answers[QUESTION] = RuntimeError("broken")
+    message = write(bot, f"<@U0BOT> {QUESTION}")
+    use(bot, message)
+    bot.slack.wait_for_call("chat.postMessage")
+    del bot.answerer.answers[QUESTION]
+    use(bot, message)
+    bot.slack.wait_for_call("chat.update")
+    bot.settle(bot.slack.send_event(bot.slack.edit(message, "<@U0BOT> how far?")))
+    _, answer = bot.slack.messages("C1", message["ts"])
+    assert answer["text"] == "You ask: how far?"

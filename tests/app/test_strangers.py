@@ -207,7 +207,7 @@ def test_a_stranger_is_told_nothing_of_a_database_that_is_gone(
     (told,) = shared.calls("chat.postEphemeral")
     assert told.params["text"] == strangers.DECLINED
     assert not shared.calls("chat.postMessage")
-    assert "Could not keep" in caplog.text and "queue" not in caplog.text
+    assert "Could not see" in caplog.text and "queue" not in caplog.text
 
 
 def test_a_question_of_a_stranger_to_the_whole_channel_is_not_taken(
