@@ -102,7 +102,8 @@ class Jobs:
     """The questions being worked on.
 
     workers are how many of them the executor works on at once; those beyond are told to wait, and
-    those beyond MOST_WAITING to ask again.
+    those beyond MOST_WAITING to ask again: of each of these refused is told, unless it was
+    overheard.
     experts are the channels and user groups to ask what is not answered, by page owner
     or source.
     stream_interval_s is the least time between two additions to an answer that grows.
@@ -116,6 +117,7 @@ class Jobs:
         answerer: Answering,
         executor: Executor,
         workers: int | None = None,
+        refused: Callable[[], None] = lambda: None,
         experts: Mapping[str, str] = MappingProxyType({}),
         stream_interval_s: float = INTERVAL_S,
     ) -> None:
@@ -124,6 +126,7 @@ class Jobs:
         self._answerer = answerer
         self._executor = executor
         self._workers = workers
+        self._refused = refused
         self._status_executor = ThreadPoolExecutor(STATUS_THREADS, thread_name_prefix="status")
         self._experts = experts
         self._stream_interval_s = stream_interval_s
@@ -157,10 +160,7 @@ class Jobs:
             self.take(arrival)
             return
         log.info("Question %s is asked again", trace_id)
-        job = self._build_job(arrival, trace_id)
-        job.stream.end()  # the answer comes whole, in the place of the failure
-        job.earlier, job.is_revised = future, True
-        self._begin(job)
+        self._begin_anew(arrival, trace_id, future)
 
     def revise(self, arrival: Arrival) -> None:
         """Start anew on a question whose text was changed, and return.
@@ -177,10 +177,7 @@ class Jobs:
             future.cancel()
             if self._decide(earlier, "superseded"):
                 earlier.status.clear()
-        job = self._build_job(arrival, trace_id)
-        job.stream.end()  # the new answer comes whole, in the place of the old one
-        job.earlier, job.is_revised = future, True
-        self._begin(job)
+        self._begin_anew(arrival, trace_id, future)
 
     def withdraw(self, team_id: str, channel_id: str, message_ts: str) -> None:
         """Delete the answer to a question that was deleted; one still being made is not posted.
@@ -267,6 +264,13 @@ class Jobs:
             job.status.clear()
         return job
 
+    def _begin_anew(self, arrival: Arrival, trace_id: UUID, earlier: Future[None] | None) -> None:
+        """Answer once more, after the work on it as it was, if that goes on."""
+        job = self._build_job(arrival, trace_id)
+        job.stream.end()  # the answer comes whole, in the place of what stands there
+        job.earlier, job.is_revised = earlier, True
+        self._begin(job)
+
     def _begin(self, job: _Job) -> None:
         with self._lock:
             ahead = len(self._open)
@@ -278,6 +282,8 @@ class Jobs:
                 future = self._executor.submit(self._work, job)
                 self._open[future] = job
         if is_full:
+            if not job.arrival.is_unasked:
+                self._refused()
             self.fail(Busy("Too many questions are waiting."), job.arrival, job.trace_id)
         else:
             future.add_done_callback(self._forget)

@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 from uuid import UUID
@@ -11,8 +11,8 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from sqlalchemy import text
 from sqlalchemy.exc import SQLAlchemyError
 
-from app.jobs import Answering, Busy, Jobs
-from app.records import Answer, Arrival, Turn
+from app.jobs import Answering
+from app.records import Answer, Turn
 from retrieval.db import Database
 
 OUTCOMES = ("answered", "abstained", "failed", "stopped")  # as in a trace
@@ -40,6 +40,10 @@ class Metrics:
         for outcome in OUTCOMES:  # a rate needs the 0 before the first one
             self.questions.labels(outcome)
 
+    def count_refused(self) -> None:
+        """Count a question that failed without any work, as too much was waiting."""
+        self.questions.labels("failed").inc()
+
 
 class MeasuredAnswerer:
     """Answers as another does, and notes which question its thread is at."""
@@ -59,7 +63,7 @@ class MeasuredExecutor(ThreadPoolExecutor):
 
     Only then is it known: an answer may yet fail to be posted. What was not taken to an answerer,
     as small talk, is none; what is still pending is answered by other work, as it was edited. What
-    never came here because too much was waiting is counted by MeasuredJobs.
+    never came here because too much was waiting is counted by count_refused.
     """
 
     def __init__(self, workers: int, database: Database, metrics: Metrics) -> None:
@@ -91,24 +95,3 @@ class MeasuredExecutor(ThreadPoolExecutor):
                 ).scalar()
         except SQLAlchemyError:
             return "failed"  # nor could it be answered, then
-
-
-class MeasuredJobs(Jobs):
-    """Jobs that also count what they refuse because too much is waiting: it fails without work."""
-
-    def __init__(self, metrics: Metrics, **parts: Any) -> None:
-        """parts: what Jobs take."""
-        super().__init__(**parts)
-        self._metrics = metrics
-
-    def fail(
-        self,
-        error: Exception,
-        arrival: Arrival,
-        trace_id: UUID | None,
-        seen: Sequence[str] = (),
-    ) -> None:
-        """As Jobs do. What was overheard and refused is forgotten, and so not counted."""
-        if isinstance(error, Busy) and not arrival.is_unasked:
-            self._metrics.questions.labels("failed").inc()
-        super().fail(error, arrival, trace_id, seen)

@@ -177,7 +177,7 @@ def start_stream(client: WebClient, arrival: Arrival) -> str:
     buffer is lost with the stream.
     """
     with _streaming(arrival):
-        response = _hasten(client).chat_startStream(
+        response = hasten(client).chat_startStream(
             channel=str(arrival.channel_id),
             thread_ts=str(arrival.thread_ts),
             recipient_user_id=arrival.user_id,
@@ -189,9 +189,7 @@ def start_stream(client: WebClient, arrival: Arrival) -> str:
 def append_to_stream(client: WebClient, arrival: Arrival, ts: str, more: str) -> None:
     """Add Markdown to a message that grows; raises StreamLimited, StreamLost and StoppedByAsker."""
     with _streaming(arrival):
-        _hasten(client).chat_appendStream(
-            channel=str(arrival.channel_id), ts=ts, markdown_text=more
-        )
+        hasten(client).chat_appendStream(channel=str(arrival.channel_id), ts=ts, markdown_text=more)
 
 
 def stop_stream(
@@ -199,7 +197,7 @@ def stop_stream(
 ) -> None:
     """Add the rest of the Markdown to a message, with blocks below; then it grows no more.
 
-    Waits when told to. Raises StreamLost and StoppedByAsker.
+    Waits when told to. Raises StreamLimited, StreamLost and StoppedByAsker.
     """
     with _streaming(arrival):
         client.chat_stopStream(
@@ -214,7 +212,7 @@ def stop_stream(
 def abandon_stream(client: WebClient, arrival: Arrival, ts: str) -> None:
     """Let a message grow no more, if it still does: until then it can't be replaced."""
     try:
-        _hasten(client).chat_stopStream(channel=str(arrival.channel_id), ts=ts)
+        hasten(client).chat_stopStream(channel=str(arrival.channel_id), ts=ts)
     except (SlackClientError, *CONNECTION_FAULTS) as error:
         log.info("No stream ended in %s: %s", arrival.channel_id, type(error).__name__)
 
@@ -263,9 +261,7 @@ def _note_refusal(response: WebhookResponse) -> None:
 def publish_home(client: WebClient, user_id: str, blocks: Sequence[Block]) -> None:
     """Put these blocks into a person's App Home; where that fails, what stood there stays."""
     try:
-        _hasten(client).views_publish(
-            user_id=user_id, view={"type": "home", "blocks": list(blocks)}
-        )
+        hasten(client).views_publish(user_id=user_id, view={"type": "home", "blocks": list(blocks)})
     except (SlackClientError, *CONNECTION_FAULTS) as error:
         log.warning("views.publish did not work: %s", type(error).__name__)
 
@@ -282,7 +278,7 @@ def show_privately(client: WebClient, reader: Reader, message: Message) -> None:
 def open_form(client: WebClient, trigger_id: str, view: Mapping[str, Any]) -> None:
     """Open a form for who has just pressed a button; raises FormRefused."""
     try:
-        _hasten(client).views_open(trigger_id=trigger_id, view=dict(view))
+        hasten(client).views_open(trigger_id=trigger_id, view=dict(view))
     except (SlackClientError, *CONNECTION_FAULTS) as error:
         raise FormRefused("Slack did not open a form.") from error
 
@@ -293,7 +289,7 @@ def set_status(client: WebClient, arrival: Arrival, status: str) -> bool:
     It does where Slack only asks for patience: what is shown then is the status before.
     """
     try:
-        _hasten(client).assistant_threads_setStatus(
+        hasten(client).assistant_threads_setStatus(
             channel_id=str(arrival.channel_id), thread_ts=str(arrival.thread_ts), status=status
         )
     except (SlackClientError, *CONNECTION_FAULTS) as error:
@@ -304,7 +300,7 @@ def set_status(client: WebClient, arrival: Arrival, status: str) -> bool:
 
 def show_working(client: WebClient, arrival: Arrival) -> None:
     """Let the asker see that the question is being worked on, if Slack takes that at once."""
-    _sign(_hasten(client), "reactions.add", arrival)
+    _sign(hasten(client), "reactions.add", arrival)
 
 
 def clear_working(client: WebClient, arrival: Arrival) -> None:
@@ -313,9 +309,9 @@ def clear_working(client: WebClient, arrival: Arrival) -> None:
         _sign(client, "reactions.remove", arrival)
 
 
-def _hasten(client: WebClient) -> WebClient:
+def hasten(client: WebClient, timeout_s: int = HASTE_S) -> WebClient:
     """The client, but waiting neither long nor again."""
-    return WebClient(client.token, base_url=client.base_url, timeout=HASTE_S, retry_handlers=[])
+    return WebClient(client.token, base_url=client.base_url, timeout=timeout_s, retry_handlers=[])
 
 
 def _sign(client: WebClient, method: str, arrival: Arrival) -> bool:
@@ -387,7 +383,7 @@ def promise(client: WebClient, reader: Reader, message: Message) -> None:
 
 
 def _show(client: WebClient, reader: Reader, message: Message) -> None:
-    _hasten(client).chat_postEphemeral(
+    hasten(client).chat_postEphemeral(
         channel=reader.channel_id,
         user=reader.user_id,
         thread_ts=reader.thread_ts,
@@ -410,7 +406,7 @@ def suggest(
     thread_ts is for an app with assistant_view alone: one with agent_view shows none with it.
     """
     try:
-        _hasten(client).assistant_threads_setSuggestedPrompts(
+        hasten(client).assistant_threads_setSuggestedPrompts(
             channel_id=channel_id, thread_ts=thread_ts, prompts=[dict(each) for each in prompts]
         )
     except (SlackClientError, *CONNECTION_FAULTS) as error:

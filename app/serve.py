@@ -34,7 +34,7 @@ from app.listeners import (
     shortcuts,
     strangers,
 )
-from app.metrics import MeasuredAnswerer, MeasuredExecutor, MeasuredJobs, Metrics
+from app.metrics import MeasuredAnswerer, MeasuredExecutor, Metrics
 from app.workspace import Workspace
 from retrieval.db import Database
 from retrieval.errors import ConfigError
@@ -65,13 +65,13 @@ def run(settings: Settings) -> None:
     database = open_database(settings)
     client = posting.build_client(bot_token, settings.slack_api_url)
     metrics = Metrics()
-    jobs = MeasuredJobs(
-        metrics,
+    jobs = Jobs(
         client=client,
         database=database,
         answerer=MeasuredAnswerer(parts.build_answerer(settings, database), metrics),
         executor=MeasuredExecutor(settings.answer_workers, database, metrics),
         workers=settings.answer_workers,
+        refused=metrics.count_refused,
         experts=settings.experts,
     )
     stop = threading.Event()
@@ -223,9 +223,7 @@ class TokenCheck:
     """Whether Slack takes our token still; asked at most once in TOKEN_S, however often we are."""
 
     def __init__(self, client: WebClient, *, now: Callable[[], float] = time.monotonic) -> None:
-        self._client = WebClient(
-            client.token, base_url=client.base_url, timeout=TOKEN_TIMEOUT_S, retry_handlers=[]
-        )
+        self._client = posting.hasten(client, TOKEN_TIMEOUT_S)
         self._now = now
         self._lock = threading.Lock()
         self._due_at = now()

@@ -59,12 +59,7 @@ def claim_again(database: Database, arrival: Arrival) -> UUID | None:
                     AND asked_at < clock_timestamp() - make_interval(secs => :lost_after_s)))
                 RETURNING trace_id
             """),
-            {
-                "team_id": arrival.team_id,
-                "channel_id": arrival.channel_id,
-                "message_ts": arrival.message_ts,
-                "lost_after_s": LOST_AFTER_S,
-            },
+            {**asdict(arrival), "lost_after_s": LOST_AFTER_S},
         ).scalar()
 
 
@@ -282,13 +277,7 @@ def claim_revision(database: Database, arrival: Arrival, *, is_open: bool) -> UU
                 AND (outcome <> 'pending' OR :is_open)
                 RETURNING trace_id
             """),
-            {
-                "team_id": arrival.team_id,
-                "channel_id": arrival.channel_id,
-                "message_ts": arrival.message_ts,
-                "question": arrival.question,
-                "is_open": is_open,
-            },
+            {**asdict(arrival), "is_open": is_open},
         ).scalar()
 
 

@@ -12,7 +12,8 @@ from app import abstaining, blocks, citations, markdown, mrkdwn
 from app.abstaining import Searched
 from app.citations import Piece
 from app.records import Answer, Citation
-from retrieval.records import Query, StoredSection
+from retrieval.records import Query
+from tests.app.test_citations import section
 
 SOURCE = "https://wiki.example/p?a=1&b=2"
 INPUTS = 20_000
@@ -109,21 +110,10 @@ def find_streamed_faults(text: str) -> list[str]:
 
 
 def test_no_answer_that_grows_pages_anybody_or_adds_a_link() -> None:
-    section = StoredSection(
-        section_id=1,
-        document_id=1,
-        path="a.md",
-        title="A",
-        heading_path=("A",),
-        text="It says so.",
-        url=SOURCE,
-        owner=None,
-        updated_at=None,
-        verified_at=None,
-    )
+    source = section("It says so.", url=SOURCE)
     for text in build_texts(INPUTS):
         pieces = [Piece(text=text), Piece(text=" So.", cited=((0, "It says so."),))]
-        answer = citations.check(pieces, [section])
+        answer = citations.check(pieces, [source])
         assert answer.citations
         assert find_streamed_faults(markdown.build(answer.text)) == [], text
 

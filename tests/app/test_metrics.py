@@ -9,8 +9,8 @@ from uuid import uuid4
 import pytest
 
 from app import posting
-from app.jobs import MOST_WAITING
-from app.metrics import OUTCOMES, MeasuredAnswerer, MeasuredExecutor, MeasuredJobs, Metrics
+from app.jobs import MOST_WAITING, Jobs
+from app.metrics import OUTCOMES, MeasuredAnswerer, MeasuredExecutor, Metrics
 from app.records import Answer, Arrival
 from retrieval.db import Database
 from tests.app.bot import GivenAnswers
@@ -24,13 +24,13 @@ class Process:
         self.slack = slack
         self.metrics = Metrics()
         self.answerer = GivenAnswers(database)
-        self.jobs = MeasuredJobs(
-            self.metrics,
+        self.jobs = Jobs(
             client=posting.build_client(slack.bot_token, slack.api_url),
             database=database,
             answerer=MeasuredAnswerer(self.answerer, self.metrics),
             executor=MeasuredExecutor(4, database, self.metrics),
             workers=4,
+            refused=self.metrics.count_refused,
         )
 
     def ask(self, question: str) -> Arrival:

@@ -21,8 +21,9 @@ from app.jobs import Jobs
 from app.records import Answer, Arrival, Citation, Turn
 from app.streaming import Stream
 from retrieval.db import Database
-from retrieval.records import Candidate, Query, StoredSection
+from retrieval.records import Candidate, Query
 from tests.app.bot import Bot, connected, find_rows
+from tests.app.test_citations import section
 from tests.stand_ins.claude import Cite, ClaudeStandIn, Text
 from tests.stand_ins.slack import SlackStandIn
 
@@ -404,23 +405,10 @@ def build_generated(seed: int) -> list[Text]:
     return blocks
 
 
-def section(number: int) -> Candidate:
-    return Candidate(
-        section=StoredSection(
-            section_id=number,
-            document_id=number,
-            path=f"{number}.md",
-            title=f"Page {number}",
-            heading_path=(f"Page {number}",),
-            text=PAGES[number],
-            url=SOURCE if number == 0 else "https://wiki.example/sick",
-            owner=None,
-            updated_at=None,
-            verified_at=None,
-        ),
-        hits=(),
-        rrf_score=0.0,
-    )
+def build_candidate(number: int) -> Candidate:
+    url = SOURCE if number == 0 else "https://wiki.example/sick"
+    source = section(PAGES[number], section_id=number, document_id=number, url=url)
+    return Candidate(section=source, hits=(), rrf_score=0.0)
 
 
 class Generated:
@@ -440,7 +428,7 @@ class Generated:
         answer = self._claude.generate(
             turns,
             Query(text=question, question=question),
-            [section(0), section(1)],
+            [build_candidate(0), build_candidate(1)],
             lambda answer: tell(Writing(answer=answer)),
         )
         before_saving()
