@@ -1,10 +1,13 @@
 """Every environment variable that Footnote reads, read once."""
 
 import json
+import re
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Literal
 from urllib.parse import urlsplit
 
+from cronsim import CronSim, CronSimError
 from platformdirs import user_data_path
 from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, ValidationError
 from pydantic.types import StringConstraints
@@ -53,11 +56,33 @@ def _read_url(url: str) -> str:
     return stripped
 
 
+def _read_tracker(tracker: str) -> str:
+    """A GitHub repository or a webhook's URL; raises ValueError where it is neither."""
+    if re.fullmatch(r"github:[A-Za-z0-9-]+/[A-Za-z0-9._-]+", tracker.strip()):
+        return tracker.strip()
+    try:
+        return _read_url(tracker)
+    except ValueError:
+        raise ValueError("it is neither github:OWNER/REPOSITORY nor a URL") from None
+
+
+def _check_schedule(schedule: str) -> str:
+    """The five fields of a schedule; raises ValueError where they are none, or never come."""
+    try:
+        next(CronSim(schedule, datetime.now(UTC)))
+    except (CronSimError, StopIteration):
+        raise ValueError("it is no schedule such as 0 3 * * *, which is at 03:00 UTC") from None
+    return schedule
+
+
 Price = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Secret = Annotated[SecretStr, AfterValidator(_read_secret)]
 SlackChannelId = Annotated[str, StringConstraints(pattern=r"^(\*|[CG][A-Z0-9]+)$")]  # *: any
+Schedule = Annotated[str, AfterValidator(_check_schedule)]
 SlackExpertId = Annotated[str, StringConstraints(pattern=r"^[CGS][A-Z0-9]+$")]
+SlackRoomId = Annotated[str, StringConstraints(pattern=r"^[CG][A-Z0-9]+$")]
 SlackUserId = Annotated[str, StringConstraints(pattern=r"^[UW][A-Z0-9]+$")]
+Tracker = Annotated[str, AfterValidator(_read_tracker)]
 Url = Annotated[str, AfterValidator(_read_url)]
 Word = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]  # no blank
 
@@ -101,6 +126,20 @@ class Settings(BaseSettings):
     answer_strangers: bool = Field(
         False, description="Whether people of other companies in shared channels are answered"
     )
+    review_channel: SlackRoomId | None = Field(
+        None, description="Channel id in which flagged answers are reviewed"
+    )
+    report_channel: SlackRoomId | None = Field(
+        None, description="Channel id to which the nightly figure and the weekly digest go"
+    )
+    eval_schedule: Schedule | None = Field(
+        None, description="When all approved cases are run, as five fields of cron, in UTC"
+    )
+    tickets: Tracker | None = Field(
+        None, description="Where a drop is told: github:OWNER/REPOSITORY or a webhook's URL"
+    )
+    github_token: Secret | None = Field(None, description="For TICKETS on GitHub")
+    github_api_url: Url = Field("https://api.github.com", description="Base URL of GitHub's API")
     freshness_days: int = Field(
         365, gt=0, le=36_500, description="How long a page counts as verified"
     )

@@ -9,7 +9,7 @@ from uuid import UUID
 
 from sqlalchemy import text
 
-from app import cases
+from app.loop import cases
 from retrieval.db import Database
 
 Vote = Literal[-1, 1]

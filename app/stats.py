@@ -7,8 +7,8 @@ from typing import Any
 
 from sqlalchemy import Connection, Row, text
 
-from app import faults
 from app.config import Settings
+from app.loop import faults
 from retrieval.db import Database
 
 MOST_GAPS = 12  # groups that are loaded; of the others only the number is known

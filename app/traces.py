@@ -8,7 +8,8 @@ from uuid import UUID
 
 from sqlalchemy import Row, text
 
-from app import cases, fillers
+from app import fillers
+from app.loop import cases
 from app.records import Answer, Arrival, OwnQuestion, PastAnswer
 from app.turns import Standing
 from retrieval.db import Database

@@ -21,10 +21,11 @@ if TYPE_CHECKING:  # what needs PyTorch takes seconds to import, and most tests 
 # Before anything that reads them is imported: nothing of the developer's own setup counts here,
 # no model is looked for on a network, and localhost is not reached through a proxy.
 OWN_PREFIXES = (
-    *("ADMINS", "ANSWER_", "ANTHROPIC_", "DATABASE_", "EMBEDDING_", "FOOTNOTE_", "FRESHNESS_"),
-    *("LOG_", "RERANK_", "REWRITE_", "SLACK_", "TENANT_"),
+    *("ADMINS", "ANSWER_", "ANTHROPIC_", "DATABASE_", "EMBEDDING_", "EVAL_", "FOOTNOTE_"),
+    *("FRESHNESS_", "GITHUB_", "LOG_", "REPORT_", "RERANK_", "REVIEW_", "REWRITE_", "SLACK_"),
+    *("TENANT_",),
 )
-OWN_NAMES = ("CHANNELS", "EXPERTS", "HOST", "PORT", "PRICES")
+OWN_NAMES = ("CHANNELS", "EXPERTS", "HOST", "PORT", "PRICES", "TICKETS")
 for name in list(os.environ):
     if name in OWN_NAMES or name.startswith(OWN_PREFIXES) or name.lower().endswith("_proxy"):
         del os.environ[name]

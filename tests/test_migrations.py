@@ -14,7 +14,7 @@ from retrieval.db import Database, migrate, open_database
 TABLES = {
     *("sources", "documents", "generations", "sections", "chunks", "lexical_postings"),
     *("identifier_postings", "traces", "feedback", "eval_cases", "eval_runs", "calibrations"),
-    *("synonyms", "escalations"),
+    *("synonyms", "escalations", "case_traces", "page_changes", "scheduled_runs", "tickets"),
 }
 
 

@@ -6,8 +6,9 @@ from datetime import date
 import pytest
 from sqlalchemy import text
 
-from app import faults, feedback
-from app.faults import Flagged, Stage
+from app import feedback
+from app.loop import faults
+from app.loop.faults import Flagged, Stage
 from retrieval.db import Database
 from tests.app.questions import add_page, ask, complain
 

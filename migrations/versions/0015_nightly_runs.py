@@ -1,0 +1,44 @@
+"""Runs that come by themselves, each once whichever process is first, and the tickets they open.
+
+eval_runs gets what the index was. A constant default: nothing is rewritten.
+"""
+
+from alembic import op
+
+from migrations.versions import POLICY
+
+revision = "0015"
+down_revision = "0014"
+
+TABLES = """
+-- Generation, chunker, embedder, its probe, and how many documents, sections and chunks.
+ALTER TABLE eval_runs ADD COLUMN index jsonb NOT NULL DEFAULT '{}';
+
+CREATE TABLE scheduled_runs (
+    tenant_id text NOT NULL,
+    job text NOT NULL,
+    due_at timestamptz NOT NULL,
+    started_at timestamptz NOT NULL DEFAULT now(),
+    finished_at timestamptz,
+    PRIMARY KEY (tenant_id, job, due_at)
+);
+
+CREATE TABLE tickets (
+    ticket_id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    tenant_id text NOT NULL,
+    cases_name text NOT NULL,  -- of the set, as in eval_runs
+    good_run_id bigint NOT NULL REFERENCES eval_runs,  -- the last before the drop
+    run_id bigint NOT NULL REFERENCES eval_runs,  -- the last that the ticket tells of
+    reference text,  -- where it stands, as its tracker names it; NULL until that is known
+    opened_at timestamptz NOT NULL DEFAULT now(),
+    closed_at timestamptz
+);
+-- The claim: of a set at most one is open.
+CREATE UNIQUE INDEX tickets_open ON tickets (tenant_id, cases_name) WHERE closed_at IS NULL;
+"""
+
+
+def upgrade() -> None:
+    op.execute(TABLES)
+    for table in ("scheduled_runs", "tickets"):
+        op.execute(POLICY.format(table=table))
