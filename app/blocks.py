@@ -28,6 +28,7 @@ THANKS: dict[Vote, str] = {
     1: "Thanks, your 👍 is counted. If something is wrong after all, 👎 takes its place.",
     -1: "Thanks, your 👎 is counted. If you say what is wrong, it is put right sooner.",
 }
+WHO_READS = "Those who look after the documents see the question and the answer."
 ASKED = "I asked <#{channel_id}>. Whoever knows can answer here, in the thread."
 ASKED_DIRECTLY = "I asked <#{channel_id}>. Whoever knows can write to you directly."
 ASKED_ALREADY = "This question has been passed on already."
@@ -120,14 +121,15 @@ def offer_person(message: Message) -> Message:
     return replace(message, blocks=(*said, button, feedback))
 
 
-def build_thanks(vote: Vote, answer_ts: str) -> Message:
-    """What a person is told after voting; after a 👎 with the way to say more.
+def build_thanks(vote: Vote, answer_ts: str, *, is_reviewed: bool = False) -> Message:
+    """What a person is told after voting; after a 👎 with the way to say more and, where people
+    review such answers, that they read it.
 
     answer_ts is the message voted on: the button is pressed in another one.
     """
-    thanks = build_notice(THANKS[vote])
     if vote > 0:
-        return thanks
+        return build_notice(THANKS[vote])
+    thanks = build_notice(f"{THANKS[vote]} {WHO_READS}" if is_reviewed else THANKS[vote])
     more = _build_button(SAY_MORE, "Say what is wrong", value=answer_ts)
     return replace(thanks, blocks=(*thanks.blocks, more))
 

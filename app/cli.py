@@ -3,16 +3,26 @@
 import json
 import os
 import sys
-from dataclasses import asdict
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from app import database, rendering
+from app.cli_cases import cases_group
+from app.commands import as_json, check_writable, open_database, write
 from app.config import Settings, load_settings
 from retrieval.db import Database
 from retrieval.errors import ConfigError, FootnoteError
+
+if TYPE_CHECKING:
+    from app.answering import Answerer
+    from app.evaluating import EvalSet
+    from app.generate.generator import Generator
+    from app.loop.variants import Variant
+    from retrieval.evaluation import EvalCase
 
 # Threads of PyTorch that wait for work by spinning take the cores from PostgreSQL and from every
 # other process: under load indexing took 3.5 times as long. Read when PyTorch is imported.
@@ -40,14 +50,7 @@ def main(ctx: click.Context) -> None:
     ctx.obj = load_settings()
 
 
-def _open(settings: Settings) -> Database:
-    """The database, until the command ends."""
-    opened = database.open_database(settings)
-    click.get_current_context().call_on_close(opened.close)
-    return opened
-
-
-as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")
+main.add_command(cases_group)
 
 
 @main.command()
@@ -84,7 +87,7 @@ def ingest(
     settings = settings.model_copy(update={"tenant_id": tenant} if tenant else {})
     files = markdown.find_files(path)
     click.echo(f"{len(files):,} files in {path}", err=True)
-    opened = _open(settings)
+    opened = open_database(settings)
     with rendering.progress_bar("document") as progress:
         summary = indexing.ingest(
             opened,
@@ -108,7 +111,7 @@ def ask(settings: Settings, questions: tuple[str, ...], as_json: bool) -> None:
     from app.answering import ask
     from app.records import Turn
 
-    answerer = parts.build_answerer(settings, _open(settings))
+    answerer = parts.build_answerer(settings, open_database(settings))
     for number, question in enumerate(questions):
         asked = ask(answerer, [Turn(speaker="user", text=question)])
         if as_json:
@@ -128,7 +131,7 @@ def chat(settings: Settings) -> None:
     from app.answering import ask
     from app.records import Turn
 
-    answerer = parts.build_answerer(settings, _open(settings))
+    answerer = parts.build_answerer(settings, open_database(settings))
     turns: list[Turn] = []
     while question := _read_line():
         turns.append(Turn(speaker="user", text=question))
@@ -154,7 +157,7 @@ def retrieve(settings: Settings, question: str, as_json: bool) -> None:
     from app.records import Turn
     from app.searching import search
 
-    retriever = parts.build_retriever(settings, _open(settings))
+    retriever = parts.build_retriever(settings, open_database(settings))
     turns = [Turn(speaker="user", text=question)]
     retrieval = search(retriever, turns, parts.build_rewriter(settings)).retrieval
     if as_json:
@@ -164,8 +167,10 @@ def retrieve(settings: Settings, question: str, as_json: bool) -> None:
 
 
 @main.command("eval")
-@click.argument(
-    "case_files", metavar="CASES...", nargs=-1, required=True, type=click.Path(path_type=Path)
+@click.argument("case_files", metavar="[CASES...]", nargs=-1, type=click.Path(path_type=Path))
+@click.option("--cases", "is_own_set", is_flag=True, help="The approved cases, not those of files.")
+@click.option(
+    "--post", "is_posted", is_flag=True, help="Report it as the nightly run does, tickets included."
 )
 @as_json
 @click.option(
@@ -182,49 +187,118 @@ def retrieve(settings: Settings, question: str, as_json: bool) -> None:
 @click.option(
     "--compare", metavar="RUN", help="A run of before, by its number, or `last`: won and lost."
 )
+@click.option(
+    "--set",
+    "settings_tried",
+    metavar="NAME=VALUE[,…]",
+    multiple=True,
+    help="Try other settings, and show what they would change; nothing is saved.",
+)
 @click.pass_obj
 def evaluate(
     settings: Settings,
     case_files: tuple[Path, ...],
+    is_own_set: bool,
+    is_posted: bool,
     as_json: bool,
     dump: Path | None,
     answers: bool,
     report: Path | None,
     compare: str | None,
+    settings_tried: tuple[str, ...],
 ) -> None:
-    """Measure the search on cases with known answers; each file is a set of its own."""
+    """Measure the search on cases with known answers; each file is a set of its own.
+
+    The approved cases are run without a model to word the questions, as they are every night.
+    """
     from app import evaluating, figures, parts
+    from app.loop import caseset, nightly, variants
     from app.report import build_page
     from retrieval import evaluation
+    from retrieval.tuning import DEFAULT
 
+    if bool(case_files) == is_own_set:
+        raise click.UsageError("Give files of cases or --cases, one of the two.")
+    if is_posted and not is_own_set:
+        raise click.UsageError("--post goes with --cases.")
+    if settings_tried and (dump or report or compare or is_posted):
+        raise click.UsageError("--set goes with neither --dump, --report, --compare nor --post.")
+    tried = variants.parse(settings_tried, DEFAULT)
+    client = nightly.find_client(settings) if is_posted else None
     sets = evaluating.load_sets(case_files)
     for path in filter(None, (dump, report)):
-        _check_writable(path)
-    opened = _open(settings)
+        check_writable(path)
+    opened = open_database(settings)
+    if is_own_set:
+        caseset.follow_pages(opened)
+        sets = [caseset.load_set(opened)]
     before = evaluating.find_runs(opened, compare, sets) if compare else {}
-    answerer = parts.build_answerer(settings, opened)
+    answerer = parts.assemble_answerer(settings, opened)
+    if not is_posted:  # else it is told as what it is, a run in which nothing is found
+        answerer.retriever.check()
+    if is_own_set:
+        answerer = replace(answerer, rewriter=None)
+    generator = answerer.generator if answers else None
+    if tried:
+        _try(answerer, sets, tried, generator, as_json=as_json)
+        return
     runs = []
     for eval_set in sets:
         with rendering.progress_bar("case") as progress:
-            run = evaluating.run(
-                answerer.retriever,
-                eval_set,
-                progress=progress,
-                generator=answerer.generator if answers else None,
-                rewriter=answerer.rewriter,
-                before=before.get(eval_set.name),
+            runs.append(
+                (nightly.measure if is_posted else evaluating.run)(
+                    answerer.retriever,
+                    eval_set,
+                    progress=progress,
+                    generator=generator,
+                    rewriter=answerer.rewriter,
+                    before=before.get(eval_set.name),
+                )
             )
-        runs.append(run)
     if dump:
         rows = (evaluation.build_dump_row(result) for run in runs for result in run.results)
-        _write(dump, "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
+        write(dump, "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
     if report:
-        _write(report, build_page(runs))
+        write(report, build_page(runs))
     if as_json:
         for run in runs:
             click.echo(json.dumps(figures.build_run_json(run), ensure_ascii=False))
     else:
         click.echo("\n\n".join(map(figures.build_run, runs)))
+    if is_posted:
+        nightly.report(opened, settings, client, runs[0])
+
+
+def _try(
+    answerer: "Answerer",
+    sets: Iterable["EvalSet"],
+    tried: Sequence["Variant"],
+    generator: "Generator | None",
+    *,
+    as_json: bool,
+) -> None:
+    """Print what each variant changes on each set."""
+    from app import figures
+    from app.loop import variants
+
+    found = []
+    for eval_set in sets:
+        with rendering.progress_bar("case") as progress:
+            found.append(
+                variants.measure(
+                    answerer.retriever,
+                    eval_set,
+                    tried,
+                    progress=progress,
+                    generator=generator,
+                    rewriter=answerer.rewriter,
+                )
+            )
+    if as_json:
+        for line in (line for each in found for line in figures.build_what_if_json(each)):
+            click.echo(json.dumps(line, ensure_ascii=False))
+    else:
+        click.echo("\n\n".join(map(figures.build_what_if, found)))
 
 
 @main.command()
@@ -246,7 +320,7 @@ def ablation(settings: Settings, cases: Path, as_json: bool, skip_tutorial: bool
 
     loaded = evaluation.load_cases(cases)
     rewrites = evaluating.load_rewrites(cases.with_suffix(".rewrites.jsonl"))
-    retriever = parts.build_retriever(settings, _open(settings))
+    retriever = parts.build_retriever(settings, open_database(settings))
     tutorial = None
     if not skip_tutorial:
         with rendering.progress_bar("window") as progress:
@@ -263,54 +337,95 @@ def ablation(settings: Settings, cases: Path, as_json: bool, skip_tutorial: bool
         click.echo(figures.build_ablation(rows))
 
 
-def _check_writable(path: Path) -> None:
-    """Raise ConfigError now rather than after minutes of work; leaves the file as it is."""
-    try:
-        path.open("a").close()
-    except OSError as error:
-        raise ConfigError(f"{path} cannot be written: {error.strerror}.") from error
-
-
-def _write(path: Path, text: str) -> None:
-    try:
-        path.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise ConfigError(f"{path} cannot be written: {error.strerror}.") from error
-
-
 @main.command()
-@click.argument(
-    "case_files", metavar="CASES...", nargs=-1, required=True, type=click.Path(path_type=Path)
-)
+@click.argument("case_files", metavar="[CASES...]", nargs=-1, type=click.Path(path_type=Path))
 @click.option(
     "--out",
     type=click.Path(path_type=Path, dir_okay=False, writable=True),
-    help="Write the fitted model, to be kept as retrieval/relevance.json, instead of using it.",
+    help="Write the fitted model, to be kept as retrieval/relevance.json.",
 )
+@click.option("--apply", "is_applied", is_flag=True, help="Use the fitted model, if it is better.")
+@click.option("--revert", "is_reverted", is_flag=True, help="Undo the last --apply.")
 @click.pass_obj
-def calibrate(settings: Settings, case_files: tuple[Path, ...], out: Path | None) -> None:
-    """Fit relevance and floor on cases; prints coverage against false answers."""
-    from app import evaluating, parts
-    from retrieval import evaluation, relevance
+def calibrate(
+    settings: Settings,
+    case_files: tuple[Path, ...],
+    out: Path | None,
+    is_applied: bool,
+    is_reverted: bool,
+) -> None:
+    """Fit relevance and floor on cases, and show what that is worth; changes nothing by itself.
 
-    cases = [case for path in case_files for case in evaluation.load_cases(path)]
+    Without CASES, on the approved ones that are not held out, which then serve as a check.
+    """
+    if is_reverted and (case_files or out or is_applied):
+        raise click.UsageError("--revert goes with nothing else.")
     if out:
-        _check_writable(out)
-    opened = _open(settings)
+        check_writable(out)
+    opened = open_database(settings)
+    if is_reverted:
+        _revert(settings, opened)
+        return
+    from app import evaluating, parts
+    from retrieval import relevance
+
+    sets, held_out = _load_calibrated(opened, case_files)
     retriever = parts.build_retriever(settings, opened)
     with rendering.progress_bar("case") as progress:
         calibration = evaluating.calibrate(
             retriever,
-            cases,
-            names=[evaluation.name_cases(path) for path in case_files],
+            [case for each in sets for case in each.cases],
+            names=[each.name for each in sets],
             progress=progress,
+            held_out=held_out,
         )
     click.echo(rendering.build_calibration(calibration))
     if out:
-        _write(out, relevance.build_json(calibration.fitted.model))
-        return
+        write(out, relevance.build_json(calibration.fitted.model))
+    if is_applied and calibration.is_better and calibration.is_new:
+        with opened.transaction() as connection:
+            relevance.replace_in_use(
+                connection, calibration.fitted.model, before=calibration.in_use
+            )
+        click.echo("applied; `footnote calibrate --revert` undoes it")
+    elif is_applied:
+        click.echo("not applied")
+
+
+def _load_calibrated(
+    opened: Database, case_files: tuple[Path, ...]
+) -> tuple[list["EvalSet"], list["EvalCase"]]:
+    """The sets to fit on, and the cases to check it by."""
+    from app.evaluating import EvalSet
+    from retrieval import evaluation
+
+    if not case_files:
+        from app.loop import cases, caseset
+
+        approved = cases.list_cases(opened, "approved")
+        held_out = [case.eval_case for case in approved if case.held_out]
+        return [caseset.load_set(opened, held_out=False)], held_out
+    # Unlike in a run, cases of two files may share an id.
+    return [
+        EvalSet(name=evaluation.name_cases(path), cases=tuple(evaluation.load_cases(path)))
+        for path in case_files
+    ], []
+
+
+def _revert(settings: Settings, opened: Database) -> None:
+    """Put the model before the last one that was applied back in use."""
+    from app import parts
+    from retrieval import relevance
+
+    basis = parts.build_retriever(settings, opened).basis
     with opened.transaction() as connection:
-        relevance.save(connection, calibration.kept.model)
+        if not relevance.revert(connection, basis):
+            raise ConfigError("There is nothing to undo: no calibration is applied.")
+        model = relevance.find(connection, basis)
+    if model is None:
+        click.echo("In use now: nothing. Run `footnote calibrate CASES --apply` to answer again.")
+    else:
+        click.echo(f"In use now: {rendering.build_model(model)}")
 
 
 @main.group("synonyms")
@@ -325,7 +440,7 @@ def list_synonyms(settings: Settings, as_json: bool) -> None:
     """All synonyms, in the format that `add --file` reads."""
     from app import synonyms
 
-    for synonym in synonyms.load(_open(settings)):
+    for synonym in synonyms.load(open_database(settings)):
         click.echo(json.dumps(asdict(synonym), ensure_ascii=False) if as_json else synonym.line)
 
 
@@ -352,7 +467,7 @@ def add_synonyms(
         wanted = [synonyms.build(phrase, meaning, two_way=not one_way)]
     else:
         raise click.UsageError("Give PHRASE and MEANING, or --file FILE.")
-    new = synonyms.add(_open(settings), wanted)
+    new = synonyms.add(open_database(settings), wanted)
     click.echo(f"{new} added, {len(wanted) - new} there before")
 
 
@@ -364,7 +479,7 @@ def remove_synonyms(settings: Settings, phrase: str, meaning: str | None) -> Non
     """Forget MEANING for PHRASE, and the other way round; without MEANING all of them."""
     from app import synonyms
 
-    removed = synonyms.remove(_open(settings), phrase, meaning)
+    removed = synonyms.remove(open_database(settings), phrase, meaning)
     click.echo("\n".join(f"removed {synonym.line}" for synonym in removed) or "nothing to remove")
 
 
@@ -375,7 +490,7 @@ def suggest_synonyms(settings: Settings, as_json: bool) -> None:
     """Pairs from questions that went wrong and abbreviations from documents; adds nothing."""
     from app import suggesting
 
-    for suggestion in suggesting.suggest(_open(settings)):
+    for suggestion in suggesting.suggest(open_database(settings)):
         if as_json:
             click.echo(json.dumps(asdict(suggestion), ensure_ascii=False))
         else:
@@ -392,7 +507,7 @@ def stats(settings: Settings, days: int, as_json: bool) -> None:
     from app import stats as sums
 
     loaded = sums.load_stats(
-        _open(settings),
+        open_database(settings),
         sums.Scope(days=days),
         viewer=sums.Viewer(is_admin=True),  # whoever has the database may read all of it
         settings=settings,

@@ -4,8 +4,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from app.evaluating import Comparison, Run
+from app.loop.variants import WhatIf
+from app.rendering import build_differences
 from retrieval.ablation import Row
-from retrieval.comparison import Change
+from retrieval.comparison import Change, Difference
 from retrieval.evaluation import Fault
 
 # What is said of an answer that was lost at a stage.
@@ -43,6 +45,7 @@ def build_run(run: Run) -> str:
     comparison where there is one."""
     parts = [
         f"{run.name}: run {run.run_id}",
+        f"nothing could be searched: {run.index.failure}" if run.index.failure else "",
         build_means(run.means),
         _build_lost(run),
     ]
@@ -97,17 +100,7 @@ def _build_comparison(comparison: Comparison, run: Run) -> str:
         f"setting {name}: {_build_setting(old)} before, now {_build_setting(new)}"
         for name, (old, new) in comparison.settings.items()
     ]
-    lines.append(
-        f"{'':13}{'cases':>6}{'before':>8}{'now':>7}{'diff.':>8}  {'95% interval':18}"
-        f"{'won':>4}{'lost':>5}"
-    )
-    for each in comparison.differences:
-        low, high = each.interval
-        lines.append(
-            f"{each.metric:13}{each.case_count:6}{each.before:8.3f}{each.after:7.3f}"
-            f"{each.after - each.before:+8.3f}  {f'[{low:+.3f}, {high:+.3f}]':18}"
-            f"{len(each.won):4}{len(each.lost):5}"
-        )
+    lines += build_differences(comparison.differences)
     questions = {result.case.case_id: result.case.question for result in run.results}
     for each in comparison.differences:
         if each.metric in NAMED_METRICS:
@@ -132,12 +125,14 @@ def build_run_json(run: Run) -> dict[str, Any]:
     """What `footnote eval --json` prints of one set."""
     faults = [trail.fault for result in run.results for trail in result.trails]
     comparison = {"comparison": _build_comparison_json(run)} if run.comparison else {}
+    failure = {"failure": run.index.failure} if run.index.failure else {}
     return {
         "cases": run.name,
         "run_id": run.run_id,
         "settings": run.settings,
         "means": run.means,
         "lost": {fault: faults.count(fault) for fault in FAULTS if fault in faults},
+        **failure,
         **comparison,
     }
 
@@ -146,7 +141,18 @@ def _build_comparison_json(run: Run) -> dict[str, Any]:
     comparison = run.comparison
     assert comparison
     questions = {result.case.case_id: result.case.question for result in run.results}
+    return {
+        "run_id": comparison.before.run_id,
+        "common": comparison.common,
+        "only_before": comparison.only_before,
+        "only_after": comparison.only_after,
+        "metrics": _build_metrics_json(comparison.differences, questions),
+    }
 
+
+def _build_metrics_json(
+    differences: Sequence[Difference], questions: Mapping[str, str]
+) -> dict[str, Any]:
     def build(changes: Sequence[Change]) -> list[dict[str, Any]]:
         return [
             {
@@ -159,22 +165,37 @@ def _build_comparison_json(run: Run) -> dict[str, Any]:
         ]
 
     return {
-        "run_id": comparison.before.run_id,
-        "common": comparison.common,
-        "only_before": comparison.only_before,
-        "only_after": comparison.only_after,
-        "metrics": {
-            each.metric: {
-                "cases": each.case_count,
-                "before": each.before,
-                "after": each.after,
-                "interval": list(each.interval),
-                "won": build(each.won),
-                "lost": build(each.lost),
-            }
-            for each in comparison.differences
-        },
+        each.metric: {
+            "cases": each.case_count,
+            "before": each.before,
+            "after": each.after,
+            "interval": list(each.interval),
+            "won": build(each.won),
+            "lost": build(each.lost),
+        }
+        for each in differences
     }
+
+
+def build_what_if(what_if: WhatIf) -> str:
+    """What `footnote eval --set` prints of one set: its figures, and what each variant changes."""
+    parts = [f"{what_if.name}: as it is", build_means(what_if.means)]
+    for each in what_if.tried:
+        parts.append(f"\n{each.variant.name}, beside that")
+        parts += build_differences(each.differences, before="as it is", after="tried")
+    return "\n".join(parts)
+
+
+def build_what_if_json(what_if: WhatIf) -> list[dict[str, Any]]:
+    """What `footnote eval --set --json` prints of one set, a line a variant."""
+    return [
+        {
+            "cases": what_if.name,
+            "variant": dict(each.variant.changes),
+            "metrics": _build_metrics_json(each.differences, what_if.questions),
+        }
+        for each in what_if.tried
+    ]
 
 
 def build_ablation(rows: Sequence[Row]) -> str:

@@ -4,7 +4,7 @@ import logging
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor, wait
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Literal, Protocol
@@ -107,6 +107,7 @@ class Jobs:
     experts are the channels and user groups to ask what is not answered, by page owner
     or source.
     stream_interval_s is the least time between two additions to an answer that grows.
+    follow is entered while an answer that may be under review is taken back.
     """
 
     def __init__(
@@ -120,6 +121,7 @@ class Jobs:
         refused: Callable[[], None] = lambda: None,
         experts: Mapping[str, str] = MappingProxyType({}),
         stream_interval_s: float = INTERVAL_S,
+        follow: Callable[[UUID | None], AbstractContextManager[object]] = nullcontext,
     ) -> None:
         self._client = client
         self._database = database
@@ -130,6 +132,7 @@ class Jobs:
         self._status_executor = ThreadPoolExecutor(STATUS_THREADS, thread_name_prefix="status")
         self._experts = experts
         self._stream_interval_s = stream_interval_s
+        self._follow = follow
         self._lock = threading.Lock()
         self._open: dict[Future[None], _Job] = {}  # with every end: under the lock
         self._empty_run = 0  # under the lock, too
@@ -184,7 +187,10 @@ class Jobs:
 
         So is what was passed on to people of it.
         """
-        for ts in traces.save_deletion(self._database, team_id, channel_id, message_ts):
+        trace_id = traces.find_by_message(self._database, team_id, channel_id, message_ts)
+        with self._follow(trace_id):
+            answer_ts = traces.save_deletion(self._database, team_id, channel_id, message_ts)
+        for ts in answer_ts:
             posting.take_back(self._client, channel_id, ts)
         if passed_on := escalation.withdraw(self._database, team_id, channel_id, message_ts):
             posting.take_back(self._client, *passed_on)
@@ -297,7 +303,8 @@ class Jobs:
         return None, None
 
     def _reopen(self, job: _Job) -> None:
-        job.replaced = traces.reopen(self._database, job.trace_id, job.arrival.question)
+        with self._follow(job.trace_id):
+            job.replaced = traces.reopen(self._database, job.trace_id, job.arrival.question)
 
     def _work(self, job: _Job) -> None:
         trace_id = job.trace_id

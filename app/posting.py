@@ -1,5 +1,6 @@
 """The one place that writes to Slack."""
 
+import json
 import logging
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -7,8 +8,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from http.client import HTTPException
 from typing import Any
+from urllib.error import URLError
 from uuid import UUID
 
+import httpx2
 from slack_bolt import Respond
 from slack_sdk import WebClient
 from slack_sdk.errors import SlackApiError, SlackClientError
@@ -41,6 +44,8 @@ NOT_DONE = (
 
 # What slack_sdk lets through when the connection and not Slack's answer is at fault.
 CONNECTION_FAULTS = (OSError, HTTPException)
+# With these, Slack may have done what it was asked to: "some aspect of the operation succeeded".
+UNSURE = ("fatal_error", "internal_error")
 
 log = logging.getLogger(__name__)
 
@@ -69,6 +74,10 @@ class StreamLimited(FootnoteError):
         self.retry_after_s = retry_after_s
 
 
+class FileRefused(FootnoteError):
+    """Slack did not take a file, and posted nothing; posting what belongs to it alone helps."""
+
+
 class NotInChannel(FootnoteError):
     """Footnote is not where it is asked; inviting it helps."""
 
@@ -80,6 +89,15 @@ class Reader:
     user_id: str
     channel_id: str
     thread_ts: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class File:
+    """A file, and what who does not see it is told of it."""
+
+    name: str
+    content: bytes
+    alt_text: str  # at most 1,000 characters
 
 
 def build_client(token: str, base_url: str) -> WebClient:
@@ -275,12 +293,21 @@ def show_privately(client: WebClient, reader: Reader, message: Message) -> None:
         log.info("Nothing shown in %s: %s", reader.channel_id, type(error).__name__)
 
 
-def open_form(client: WebClient, trigger_id: str, view: Mapping[str, Any]) -> None:
-    """Open a form for who has just pressed a button; raises FormRefused."""
+def open_form(client: WebClient, trigger_id: str, view: Mapping[str, Any]) -> str:
+    """Open a form for who has just pressed a button; its id. Raises FormRefused."""
     try:
-        hasten(client).views_open(trigger_id=trigger_id, view=dict(view))
+        opened = hasten(client).views_open(trigger_id=trigger_id, view=dict(view))
     except (SlackClientError, *CONNECTION_FAULTS) as error:
         raise FormRefused("Slack did not open a form.") from error
+    return str((opened.get("view") or {}).get("id"))
+
+
+def change_form(client: WebClient, view_id: str, view: Mapping[str, Any]) -> None:
+    """Put a form into the place of one that is open; where that fails, the other one stays."""
+    try:
+        hasten(client).views_update(view_id=view_id, view=dict(view))
+    except (SlackClientError, *CONNECTION_FAULTS) as error:
+        log.info("No form changed: %s", type(error).__name__)  # it was closed meanwhile, say
 
 
 def set_status(client: WebClient, arrival: Arrival, status: str) -> bool:
@@ -359,6 +386,39 @@ def tell(
     return str(response["ts"])
 
 
+def share(client: WebClient, channel_id: str, message: Message, file: File) -> None:
+    """Put a message with a file into a channel.
+
+    Raises FileRefused, with what Slack says, where nothing is posted, and PostLost when nobody
+    knows. slack_sdk's files_upload_v2 takes the same steps, but does not tell which one failed.
+    """
+    try:
+        place = client.files_getUploadURLExternal(
+            filename=file.name, length=len(file.content), alt_txt=file.alt_text
+        )
+        sent = httpx2.post(str(place["upload_url"]), content=file.content, timeout=client.timeout)
+        sent.raise_for_status()
+    except SlackApiError as error:
+        raise FileRefused(str(error.response.get("error"))) from error
+    except (SlackClientError, httpx2.HTTPError, httpx2.InvalidURL, *CONNECTION_FAULTS) as error:
+        raise FileRefused(type(error).__name__) from error
+    try:
+        client.files_completeUploadExternal(
+            files=[{"id": str(place["file_id"]), "title": file.name}],
+            channel_id=channel_id,
+            # And no initial_comment, in which Slack would make links of people's words.
+            blocks=json.dumps(list(message.blocks)),
+        )
+    except SlackApiError as error:
+        if has_surely_posted_nothing(error):
+            raise FileRefused(str(error.response.get("error"))) from error
+        raise PostLost("Slack's answer to a file got lost.") from error
+    except CONNECTION_FAULTS as error:
+        if isinstance(error, URLError):  # see has_surely_posted_nothing
+            raise FileRefused(type(error).__name__) from error
+        raise PostLost("Slack's answer to a file got lost.") from error
+
+
 def change(client: WebClient, channel_id: str, ts: str, message: Message) -> None:
     """Put a message into the place of an earlier one of ours."""
     client.chat_update(
@@ -369,6 +429,17 @@ def change(client: WebClient, channel_id: str, ts: str, message: Message) -> Non
         parse="none",  # its default is another one than of a post
         link_names=False,
     )
+
+
+def has_surely_posted_nothing(error: SlackApiError | PostLost) -> bool:
+    """Whether a post that failed cannot stand there.
+
+    urllib raises URLError for what fails until a request is sent, and for nothing after that.
+    """
+    if isinstance(error, SlackApiError):
+        response = error.response
+        return response.status_code < 500 and response.get("error") not in UNSURE
+    return isinstance(error.__cause__, URLError)
 
 
 def promise(client: WebClient, reader: Reader, message: Message) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from sqlalchemy import text
 
 from app import fillers, mrkdwn
-from app.stats import QUESTION_KEY
+from app.questions import QUESTION_KEY
 from retrieval.db import Database
 
 MOST = 4  # that Slack shows

@@ -34,7 +34,9 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Part:
+class Part:
+    """A heading with what stands below it."""
+
     title: str
     lines: tuple[str, ...]
 
@@ -57,13 +59,13 @@ def parse(text: str) -> Request | None:
 
 def build_message(stats: Stats, here: str) -> Message:
     """The sums for Slack, and what is answered where they are shown."""
-    return _build_message([*_build_parts(stats, mrkdwn.quote), _Part(title="Here", lines=(here,))])
+    return build_parts([*_build_parts(stats, mrkdwn.quote), Part(title="Here", lines=(here,))])
 
 
 def build_gaps(stats: Stats) -> Message:
     """The gaps alone for Slack, more of them."""
     title = f"Unanswered or flagged in {_name_period(stats)}"
-    return _build_message([_build_gaps(stats.gaps, title, mrkdwn.quote, MOST_GAPS)])
+    return build_parts([_build_gaps(stats.gaps, title, mrkdwn.quote, MOST_GAPS)])
 
 
 def build_usage() -> Message:
@@ -80,7 +82,8 @@ def build_text(stats: Stats) -> str:
 Quote = Callable[[str, int], str]  # somebody's words on one line, of at most so many characters
 
 
-def _build_message(parts: Iterable[_Part]) -> Message:
+def build_parts(parts: Iterable[Part]) -> Message:
+    """Parts for Slack, a block each or, where one is long, more."""
     lines: list[str] = []
     sections: list[blocks.Block] = []
     for part in parts:
@@ -90,22 +93,31 @@ def _build_message(parts: Iterable[_Part]) -> Message:
     return Message(text=mrkdwn.join_lines(lines, FALLBACK_TEXT)[0], blocks=tuple(sections))
 
 
-def _build_parts(stats: Stats, quote: Quote) -> Iterator[_Part]:
-    period = _name_period(stats)
-    if stats.counts.asked:
-        beside = f", beside the {stats.scope.days} before" if stats.before.asked else ""
-        lines = (
-            *_build_counts(stats.counts, stats.before),
-            *_build_cost(stats.counts.cost, stats.before.cost, quote),
-            *_build_at_fault(stats),
-        )
-        yield _Part(title=f"In {period}{beside}", lines=lines)
-    else:
-        yield _Part(title=f"Nobody has asked anything in {period}.", lines=())
+def _build_parts(stats: Stats, quote: Quote) -> Iterator[Part]:
+    yield build_sums(stats, quote)
     if stats.gaps.groups:
-        yield _build_gaps(stats.gaps, "Unanswered or flagged", quote, FEW_GAPS)
+        yield build_few_gaps(stats, quote)
     lines = tuple(filter(None, [_build_pages(stats), _build_runs(stats.runs, quote)]))
-    yield _Part(title="The index", lines=lines)
+    yield Part(title="The index", lines=lines)
+
+
+def build_sums(stats: Stats, quote: Quote) -> Part:
+    """What was asked and what came of it, beside the period before."""
+    period = _name_period(stats)
+    if not stats.counts.asked:
+        return Part(title=f"Nobody has asked anything in {period}.", lines=())
+    beside = f", beside the {stats.scope.days} before" if stats.before.asked else ""
+    lines = (
+        *_build_counts(stats.counts, stats.before),
+        *_build_cost(stats.counts.cost, stats.before.cost, quote),
+        *_build_at_fault(stats),
+    )
+    return Part(title=f"In {period}{beside}", lines=lines)
+
+
+def build_few_gaps(stats: Stats, quote: Quote) -> Part:
+    """The most frequent gaps."""
+    return _build_gaps(stats.gaps, "Unanswered or flagged", quote, FEW_GAPS)
 
 
 def _name_period(stats: Stats) -> str:
@@ -191,7 +203,7 @@ def _dollars(usd: float) -> str:
     return f"${usd:,.0f}" if usd >= 100 else f"${usd:.2f}"
 
 
-def _build_gaps(gaps: Gaps, title: str, quote: Quote, most: int) -> _Part:
+def _build_gaps(gaps: Gaps, title: str, quote: Quote, most: int) -> Part:
     shown = gaps.top[:most]
     lines = [
         line if (alike := len(list(same))) == 1 else f"{line} · {alike} such questions"
@@ -202,7 +214,7 @@ def _build_gaps(gaps: Gaps, title: str, quote: Quote, most: int) -> _Part:
         lines.append(f"and {rest:,} {'question' if rest == 1 else 'questions'} more")
     if not lines:
         lines = ["Nothing."]
-    return _Part(title=title, lines=tuple(lines))
+    return Part(title=title, lines=tuple(lines))
 
 
 def _build_gap(gap: Gap, quote: Quote) -> str:

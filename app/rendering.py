@@ -1,7 +1,7 @@
 """Records as text and JSON for the terminal; pure, but for the progress bar."""
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from time import monotonic
@@ -15,8 +15,10 @@ from retrieval.records import LEGS
 if TYPE_CHECKING:
     from app.answering import Asked
     from retrieval.calibration import Calibration, Contender
+    from retrieval.comparison import Difference
     from retrieval.indexing import Summary
     from retrieval.records import Candidate, Leg, Retrieval
+    from retrieval.relevance import RelevanceModel
 
 LINE_EVERY_S = 10  # chosen: a log of an hour's ingest stays readable
 
@@ -162,37 +164,75 @@ def build_retrieval_text(retrieval: "Retrieval") -> str:
 
 
 def build_calibration(calibration: "Calibration") -> str:
-    """What the cases are, what each model is worth on them, which is kept, and what floors do."""
+    """What the cases are, what the fitted model is worth on them beside the one that it has to
+    beat, what that would change, and what its floors do."""
     kinds = sorted(calibration.unanswerable)
     counts = ", ".join(f"{calibration.unanswerable[kind]} {kind}" for kind in kinds)
-    kept = calibration.kept
-    if calibration.packaged is None:
-        choice = "the fitted one; Footnote brings none that these cases can be compared on"
-    elif kept is calibration.fitted:
-        choice = "the fitted one, which is better than the one that comes with Footnote"
-    else:
-        choice = (
-            "the one that comes with Footnote, with a floor for these cases; fitting is no better"
-        )
+    rival, in_use = calibration.rival, calibration.in_use
     lines = [
         f"{calibration.answerable} cases that the documents answer; cases that they do not: "
         + (counts or "none, so false answers could not be measured"),
-        f"{'':28}{'recall@5':>10}{'log loss':>10}",
-        _build_contender("fitted, cross-validated", calibration.fitted),
+        f"in use now: {build_model(in_use)}" if in_use else "in use now: nothing that fits",
+        f"{'':28}{'recall@5':>10}{'log loss':>10}{'floor':>10}{'answered':>10}",
     ]
-    if calibration.packaged:
-        lines.append(_build_contender("as it comes with Footnote", calibration.packaged))
+    name = "in use" if rival and rival.model == in_use else "packaged"
+    if rival:
+        lines.append(_build_contender(name, rival))
+    lines.append(_build_contender("fitted, cross-validated", calibration.fitted))
+    if in_use and not (rival and rival.model == in_use):
+        lines.append("what is in use was fitted on these cases, so they can't measure it")
+    if calibration.changes:
+        lines.append("the same cases:")
+        lines += build_differences(calibration.changes, before=name, after="fitted")
+    if calibration.held_out:
+        lines.append("cases held out:")
+        lines += build_differences(calibration.held_out, before="in use", after="fitted")
+    shown = calibration.fitted if calibration.is_better or not rival else rival
     lines += [
-        f"kept: {choice}",
+        f"proposed: {_build_proposal(calibration)}",
         f"{'':20}  {'false answers' if kinds else ''}",
         f"{'floor':>10}{'answered':>10}" + "".join(f"  {kind:>7}" for kind in kinds),
     ]
-    for row in kept.coverage:
+    for row in shown.coverage:
         shares = (f"  {row.false_answers[kind]:{max(len(kind), 7)}.3f}" for kind in kinds)
-        chosen = "  chosen" if row.floor == kept.model.floor else ""
+        chosen = "  chosen" if row.floor == shown.model.floor else ""
         lines.append(f"{row.floor:10.5f}{row.answered:10.3f}" + "".join(shares) + chosen)
     return "\n".join(line.rstrip() for line in lines)
 
 
+def build_model(model: "RelevanceModel") -> str:
+    """What tells a relevance model from others, on a line."""
+    return f"fitted {model.fitted_on} on {', '.join(model.cases)}; floor {model.floor:.5f}"
+
+
+def _build_proposal(calibration: "Calibration") -> str:
+    if not calibration.is_better:
+        return "nothing; the fitted one is not better beyond noise, so what is in use stays"
+    if not calibration.is_new:
+        return "nothing; the fitted one is what is in use"
+    return "the fitted one" + (", which is better" if calibration.rival else "")
+
+
 def _build_contender(name: str, contender: "Contender") -> str:
-    return f"{name:28}{contender.recall_at_5:10.3f}{contender.log_loss:10.4f}"
+    return (
+        f"{name:28}{contender.recall_at_5:10.3f}{contender.log_loss:10.4f}"
+        f"{contender.model.floor:10.5f}{contender.at_floor.answered:10.3f}"
+    )
+
+
+def build_differences(
+    differences: "Iterable[Difference]", *, before: str = "before", after: str = "now"
+) -> list[str]:
+    """Paired differences as a table, a line a metric."""
+    lines = [
+        f"{'':13}{'cases':>6}{before:>8}{after:>7}{'diff.':>8}  {'95% interval':18}"
+        f"{'won':>4}{'lost':>5}"
+    ]
+    for each in differences:
+        low, high = each.interval
+        lines.append(
+            f"{each.metric:13}{each.case_count:6}{each.before:8.3f}{each.after:7.3f}"
+            f"{each.after - each.before:+8.3f}  {f'[{low:+.3f}, {high:+.3f}]':18}"
+            f"{len(each.won):4}{len(each.lost):5}"
+        )
+    return lines

@@ -7,7 +7,9 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, ThreadPoolExecutor
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import partial
+from typing import TYPE_CHECKING
 
 from slack_bolt import Ack, App
 from slack_bolt.adapter.socket_mode import SocketModeHandler
@@ -31,13 +33,20 @@ from app.listeners import (
     mentions,
     messages,
     reactions,
+    replies,
+    review,
     shortcuts,
     strangers,
 )
+from app.loop.review_messages import Reviews
+from app.loop.schedule import Schedule
 from app.metrics import MeasuredAnswerer, MeasuredExecutor, Metrics
 from app.workspace import Workspace
 from retrieval.db import Database
 from retrieval.errors import ConfigError
+
+if TYPE_CHECKING:  # takes seconds to import
+    from retrieval.retrieve import Retriever
 
 STOP_TIMEOUT_S = 25  # supervisors commonly kill after 30
 LISTENERS_TIMEOUT_S = 3
@@ -59,24 +68,36 @@ def run(settings: Settings) -> None:
     the port taken.
     """
     from app import parts  # the models' libraries take seconds to import
+    from app.loop import nightly, trackers
 
     bot_token, app_token = find_tokens(settings)
+    trackers.build(settings)  # raises now what it would raise at night
     logs.configure(settings.log_level)
     database = open_database(settings)
     client = posting.build_client(bot_token, settings.slack_api_url)
     metrics = Metrics()
+    answerer = parts.build_answerer(settings, database)
+    reviews = build_reviews(client, database, settings)
     jobs = Jobs(
         client=client,
         database=database,
-        answerer=MeasuredAnswerer(parts.build_answerer(settings, database), metrics),
+        answerer=MeasuredAnswerer(answerer, metrics),
         executor=MeasuredExecutor(settings.answer_workers, database, metrics),
         workers=settings.answer_workers,
         refused=metrics.count_refused,
         experts=settings.experts,
+        follow=reviews.following,
     )
     stop = threading.Event()
     stop_on_signals(stop)
-    app = build_app(client, database=database, jobs=jobs, settings=settings)
+    app = build_app(
+        client,
+        database=database,
+        jobs=jobs,
+        settings=settings,
+        reviews=reviews,
+        retriever=answerer.retriever,
+    )
     hearing: AbstractContextManager[object]
     if app_token is None:
         token = TokenCheck(client)
@@ -84,7 +105,12 @@ def run(settings: Settings) -> None:
         hearing = web.listening(pages, settings.host, settings.port or HTTP_PORT)
     else:
         hearing = connected(app, app_token, database, metrics, settings)
-    serve_until(stop, app, hearing, jobs)
+    nights: AbstractContextManager[object] = nullcontext()
+    if settings.eval_schedule is not None:
+        run_night = partial(nightly.run, answerer.retriever, settings, client)
+        nights = Schedule(database, settings.eval_schedule, run_night, stop).running()
+    with nights:
+        serve_until(stop, app, hearing, jobs)
     database.close()
 
 
@@ -110,8 +136,30 @@ def find_tokens(settings: Settings) -> tuple[str, str | None]:
     return bot.get_secret_value(), app.get_secret_value() if app else None
 
 
-def build_app(client: WebClient, *, database: Database, jobs: Jobs, settings: Settings) -> App:
-    """The app with all its listeners; raises ConfigError when Slack does not take the token."""
+def build_reviews(client: WebClient, database: Database, settings: Settings) -> Reviews:
+    """What stands in the channel of the reviewers, if there is one."""
+    return Reviews(
+        client,
+        database,
+        Workspace(client),
+        channel_id=settings.review_channel,
+        freshness_days=settings.freshness_days,
+    )
+
+
+def build_app(
+    client: WebClient,
+    *,
+    database: Database,
+    jobs: Jobs,
+    settings: Settings,
+    reviews: Reviews,
+    retriever: "Retriever | None",
+) -> App:
+    """The app with all its listeners; raises ConfigError when Slack does not take the token.
+
+    Without a retriever, no passage is proposed to reviewers.
+    """
     secret = settings.slack_signing_secret
     bolt_log = logging.getLogger("slack_bolt")
     bolt_log.addFilter(_is_no_token_warning)
@@ -134,9 +182,19 @@ def build_app(client: WebClient, *, database: Database, jobs: Jobs, settings: Se
         app, database, allowed=settings.channels, are_answered=settings.answer_strangers
     )
     mentions.register(app, jobs, database, allowed=settings.channels)
-    messages.register(app, jobs, database, allowed=settings.channels)
-    reactions.register(app, database)
-    actions.register(app, database)
+    offer = partial(replies.offer, database=database, reviews=reviews)
+    messages.register(app, jobs, database, allowed=settings.channels, heard=offer)
+    reactions.register(app, database, reviews)
+    actions.register(app, database, reviews)
+    review.register(
+        app,
+        database,
+        reviews,
+        experts=settings.experts,
+        retriever=retriever,
+        freshness_days=settings.freshness_days,
+    )
+    replies.register(app, database, reviews)
     workspace = Workspace(client)
     escalation.register(app, database, workspace, experts=settings.experts)
     shortcuts.register(app, jobs)

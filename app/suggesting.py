@@ -105,9 +105,10 @@ def _load_misses(connection: Connection) -> list[_Miss]:
                 ))
             )
             SELECT missed.question, '' AS rephrased, path AS doc, ARRAY[title] AS headings
-            FROM missed JOIN eval_cases USING (trace_id)
+            FROM missed JOIN case_traces USING (trace_id) JOIN eval_cases USING (case_id)
             CROSS JOIN LATERAL jsonb_array_elements(gold_any || gold_all) AS gold
             JOIN documents ON path = gold ->> 'doc'
+            WHERE state <> 'dismissed'
             UNION
             SELECT missed.question, answered.question, cited ->> 'path',
                    ARRAY[cited ->> 'title', cited -> 'heading_path' ->> -1]

@@ -6,6 +6,7 @@ from dataclasses import asdict
 from typing import Any
 from uuid import UUID
 
+from pgvector import HalfVector
 from sqlalchemy import Row, text
 
 from app import fillers
@@ -67,7 +68,7 @@ def claim_again(database: Database, arrival: Arrival) -> UUID | None:
 def save_retrieval(
     database: Database, trace_id: UUID, retrieval: Retrieval, *, tokens: Mapping[str, int]
 ) -> None:
-    """Add what was searched for, all that was found with its scores, and what was kept.
+    """Add what was searched for, its vector, all that was found with its scores, and what was kept.
 
     tokens are what wording the queries cost.
     """
@@ -78,13 +79,14 @@ def save_retrieval(
         trace_id,
         "queries = :queries, candidates = CAST(:candidates AS jsonb), kept = :kept,"
         " settings = settings || CAST(:settings AS jsonb), stage_ms = CAST(:stage_ms AS jsonb),"
-        " tokens = CAST(:tokens AS jsonb)",
+        " tokens = CAST(:tokens AS jsonb), embedding = :embedding",
         queries=[retrieval.query.text, *retrieval.query.variants],
         candidates=json.dumps([build_candidate_row(each) for each in retrieval.candidates]),
         kept=[candidate.section.section_id for candidate in retrieval.kept],
         settings=json.dumps({**retrieval.settings, **unknown}),
         stage_ms=json.dumps(dict(retrieval.stage_ms)),
         tokens=json.dumps(dict(tokens)),
+        embedding=HalfVector(list(retrieval.vector)) if retrieval.vector else None,
     )
 
 
@@ -224,21 +226,40 @@ def find_by_answer(database: Database, channel_id: str, answer_ts: str) -> UUID 
         ).scalar()
 
 
-def save_deletion(database: Database, team_id: str, channel_id: str, message_ts: str) -> list[str]:
-    """Add that a question was deleted; gives the Slack messages that carry its answer so far.
-
-    All else is kept. Of a message that was no question there are none.
-    """
+def find_by_message(
+    database: Database, team_id: str, channel_id: str, message_ts: str
+) -> UUID | None:
+    """The trace of the question that a Slack message asks, if it is one."""
     with database.transaction() as connection:
-        answer_ts: list[str] | None = connection.execute(
+        return connection.execute(
             text("""
-                UPDATE traces SET settings = settings || '{"deleted": true}'
+                SELECT trace_id FROM traces
                 WHERE team_id = :team_id AND channel_id = :channel_id AND message_ts = :message_ts
-                RETURNING answer_ts
             """),
             {"team_id": team_id, "channel_id": channel_id, "message_ts": message_ts},
         ).scalar()
-    return answer_ts or []
+
+
+def save_deletion(database: Database, team_id: str, channel_id: str, message_ts: str) -> list[str]:
+    """Add that a question was deleted; gives the Slack messages that carry its answer so far.
+
+    All else is kept, but that no case rests on it any more. Of a message that was no question there
+    are none.
+    """
+    with database.transaction() as connection:
+        row = connection.execute(
+            text("""
+                UPDATE traces SET settings = settings || '{"deleted": true}'
+                WHERE team_id = :team_id AND channel_id = :channel_id AND message_ts = :message_ts
+                RETURNING trace_id, answer_ts
+            """),
+            {"team_id": team_id, "channel_id": channel_id, "message_ts": message_ts},
+        ).one_or_none()
+        if row is None:
+            return []
+        cases.propose(connection, row.trace_id)
+    answer_ts: list[str] = row.answer_ts
+    return answer_ts
 
 
 def is_asked(database: Database, trace_id: UUID, question: str) -> bool:
@@ -298,7 +319,7 @@ def reopen(database: Database, trace_id: UUID, question: str) -> list[str]:
                 SET question = :question, asked_at = clock_timestamp(), completed_at = NULL,
                     queries = '{}', candidates = '[]', kept = '{}', answer = NULL,
                     citations = '[]', abstained_because = NULL, stage_ms = '{}', tokens = '{}',
-                    outcome = 'pending', error_class = NULL,
+                    embedding = NULL, outcome = 'pending', error_class = NULL,
                     settings = jsonb_build_object('before', jsonb_build_object(
                         'question', question, 'asked_at', asked_at, 'answer', answer,
                         'citations', citations, 'outcome', outcome, 'tokens', tokens,

@@ -1,9 +1,11 @@
 """Eval cases to a relevance model and its floor, judged by cross-validation."""
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from math import log
+from statistics import fmean
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,7 +13,8 @@ from scipy.optimize import minimize
 from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
 
-from retrieval import metrics
+from retrieval import comparison, metrics
+from retrieval.comparison import Difference
 from retrieval.errors import ConfigError
 from retrieval.evaluation import EvalCase, read_result
 from retrieval.relevance import Basis, RelevanceModel
@@ -23,6 +26,8 @@ REGULARISATION = 0.003  # of the ranking; 0.001 to 0.01 differ by less than a po
 COVERAGE = 0.99  # least share of the answerable cases that are answered
 COVERAGES = (1.0, COVERAGE, 0.98, 0.95, 0.9, 0.8)  # that are told of
 
+RECALL = "recall@5"
+SURENESS = "-log loss"  # the greater the better, as of every metric
 EPSILON = 1e-9  # least probability whose logarithm is taken
 
 Weights = NDArray[np.float64]
@@ -60,30 +65,60 @@ class Contender:
     """A relevance model and what it is worth on the cases; a fitted one by cross-validation."""
 
     model: RelevanceModel
-    recall_at_5: float  # mean over answerable cases, whatever the floor
-    log_loss: float  # mean over the best candidates, in nats
-    coverage: tuple[Coverage, ...]  # from the lowest floor to the highest
+    # Of each case, by its place: RECALL, whatever the floor, where it is answerable, and SURENESS
+    # of its best candidate.
+    values: Mapping[str, Mapping[str, float]]
+    coverage: tuple[Coverage, ...]  # from the lowest floor to the highest, the model's among them
+
+    @property
+    def recall_at_5(self) -> float:
+        """The mean over answerable cases."""
+        return fmean(each[RECALL] for each in self.values.values() if RECALL in each)
+
+    @property
+    def log_loss(self) -> float:
+        """The mean over all cases, in nats."""
+        return -fmean(each[SURENESS] for each in self.values.values())
+
+    @property
+    def at_floor(self) -> Coverage:
+        """What its own floor does."""
+        return next(each for each in self.coverage if each.floor == self.model.floor)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Calibration:
-    """A model fitted on the cases beside the packaged one, which they may not have been used for.
-
-    packaged is None where it was fitted on another basis or on sets of the same names; its floor
-    is that of these cases, too.
-    """
+    """A model fitted on the cases, beside the one that it would replace."""
 
     answerable: int  # cases
     unanswerable: Mapping[str, int]  # type -> cases
     fitted: Contender
-    packaged: Contender | None
+    in_use: RelevanceModel | None  # None: none is, as none fits reranker and index
+    # What the fitted one has to beat: what is in use or, where that was fitted on sets of the same
+    # names, the packaged one; None where there is none that these cases were not used for.
+    rival: Contender | None
+    changes: tuple[Difference, ...]  # of the fitted one to its rival
+    held_out: tuple[Difference, ...]  # of the fitted one to what is in use, on cases for neither
 
     @property
-    def kept(self) -> Contender:
-        """The one with the higher recall@5; of equals, the one with the lower log loss."""
-        if self.packaged is None:
-            return self.fitted
-        return max(self.packaged, self.fitted, key=lambda each: (each.recall_at_5, -each.log_loss))
+    def is_new(self) -> bool:
+        """Whether the fitted one is another than what is in use, but for its date."""
+        return self.in_use is None or self.fitted.model != replace(
+            self.in_use, cases=self.fitted.model.cases, fitted_on=self.fitted.model.fitted_on
+        )
+
+    @property
+    def is_better(self) -> bool:
+        """Whether the fitted one is beyond noise better than its rival in recall@5 or log loss, and
+        in neither worse, nor in recall@5 on what was held out.
+
+        A company's cases are few: of two that differ by one case, that in use stays.
+        """
+        if any(each.metric == RECALL and each.interval[1] < 0 for each in self.held_out):
+            return False
+        gains = [each.interval for each in self.changes]
+        is_better = self.rival is None or any(low > 0 for low, _ in gains)
+        return is_better and not any(high < 0 for _, high in gains)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,7 +148,9 @@ def calibrate(
     basis: Basis,
     *,
     cases: Sequence[str],
+    in_use: RelevanceModel | None,
     packaged: RelevanceModel | None,
+    held_out: Sequence[Sample] = (),
 ) -> Calibration:
     """The model for these cases, named as sets by cases, and how it compares.
 
@@ -137,19 +174,46 @@ def calibrate(
         fitted_on=datetime.now(UTC).date().isoformat(),
     )
     model = _fit(samples, blank)
-    if packaged and not set(packaged.cases) & set(cases):
-        packaged = replace(
-            packaged, cases=(*packaged.cases, *model.cases), fitted_on=model.fitted_on
-        )
-        known = _judge(samples, packaged, [_ask(packaged, each) for each in samples])
-    else:
-        known = None
+    fitted = _judge(samples, model, _cross_validate(samples, blank))
+    unseen = (each for each in (in_use, packaged) if each and _is_unseen(each, cases))
+    known = next(unseen, None)
+    rival = _judge_known(samples, known) if known else None
     return Calibration(
         answerable=sum(sample.answerable for sample in samples),
         unanswerable=Counter(each.case.type for each in samples if not each.answerable),
-        fitted=_judge(samples, model, _cross_validate(samples, blank)),
-        packaged=known,
+        fitted=fitted,
+        in_use=in_use,
+        rival=rival,
+        changes=tuple(comparison.compare(rival.values, fitted.values)) if rival else (),
+        held_out=_compare(held_out, in_use, fitted.model),
     )
+
+
+def _is_unseen(model: RelevanceModel, cases: Sequence[str]) -> bool:
+    """Whether it was fitted on none of these sets."""
+    return not set(model.cases) & set(cases)
+
+
+def _compare(
+    held_out: Sequence[Sample], in_use: RelevanceModel | None, fitted: RelevanceModel
+) -> tuple[Difference, ...]:
+    """What the fitted model changes on cases that none was fitted on."""
+    if in_use is None:
+        return ()
+    values = [
+        {each.case.case_id: _measure(model, each) for each in held_out}
+        for model in (in_use, fitted)
+    ]
+    return tuple(comparison.compare(*values))
+
+
+def _measure(model: RelevanceModel, sample: Sample) -> dict[str, float]:
+    """What a model is worth on one case, as metrics."""
+    verdict = _ask(model, sample)
+    is_answered = verdict.relevance >= model.floor
+    if sample.answerable:
+        return {RECALL: verdict.recall_at_5, "answered": float(is_answered)}
+    return {"refused": float(not is_answered)}
 
 
 def _fit(samples: Sequence[Sample], blank: RelevanceModel) -> RelevanceModel:
@@ -259,19 +323,33 @@ def _judge(
 ) -> Contender:
     """What the model is worth by its verdicts, with the floor that they tell."""
     tops = np.array([each.relevance for each in verdicts])
-    is_answerable = [sample.answerable for sample in samples]
-    answerable = tops[is_answerable]
+    answerable = tops[[sample.answerable for sample in samples]]
     # Not interpolated: the case whose best candidate is at the floor is answered.
-    floors = {
-        share: float(np.quantile(answerable, 1 - share, method="lower")) for share in COVERAGES
-    }
+    floors = {float(np.quantile(answerable, 1 - share, method="lower")) for share in COVERAGES}
+    coverage = _cover(samples, tops, floors)
+    # The one that lets the fewest false answers through, and of such the lowest.
+    chosen = min(
+        (each for each in coverage if each.answered >= COVERAGE),
+        key=lambda each: sum(each.false_answers.values()),
+    )
+    return _build_contender(samples, replace(model, floor=chosen.floor), verdicts, coverage)
+
+
+def _judge_known(samples: Sequence[Sample], model: RelevanceModel) -> Contender:
+    """What a model is worth as it is, with its own floor."""
+    verdicts = [_ask(model, each) for each in samples]
+    coverage = _cover(samples, np.array([each.relevance for each in verdicts]), {model.floor})
+    return _build_contender(samples, model, verdicts, coverage)
+
+
+def _cover(samples: Sequence[Sample], tops: Weights, floors: Set[float]) -> tuple[Coverage, ...]:
+    """What each floor does to the relevance of the best candidates, from the lowest floor."""
+    answerable = tops[[sample.answerable for sample in samples]]
     unanswerable: dict[str, list[float]] = defaultdict(list)
     for sample, top in zip(samples, tops.tolist(), strict=True):
         if not sample.answerable:
             unanswerable[sample.case.type].append(top)
-    is_answer = np.array([each.is_answer for each in verdicts])
-    recalls = np.array([each.recall_at_5 for each in verdicts])
-    coverage = [
+    return tuple(
         Coverage(
             floor=floor,
             answered=float((answerable >= floor).mean()),
@@ -280,16 +358,19 @@ def _judge(
                 for kind, own in unanswerable.items()
             },
         )
-        for floor in sorted(set(floors.values()))
-    ]
-    # The one that lets the fewest false answers through, and of such the lowest.
-    chosen = min(
-        (each for each in coverage if each.answered >= COVERAGE),
-        key=lambda each: sum(each.false_answers.values()),
+        for floor in sorted(floors)
     )
-    return Contender(
-        model=replace(model, floor=chosen.floor),
-        recall_at_5=float(recalls[is_answerable].mean()),
-        log_loss=float(-np.log(np.maximum(np.where(is_answer, tops, 1 - tops), EPSILON)).mean()),
-        coverage=tuple(coverage),
-    )
+
+
+def _build_contender(
+    samples: Sequence[Sample],
+    model: RelevanceModel,
+    verdicts: Sequence[_Verdict],
+    coverage: tuple[Coverage, ...],
+) -> Contender:
+    values = {}
+    for place, (sample, verdict) in enumerate(zip(samples, verdicts, strict=True)):
+        chance = verdict.relevance if verdict.is_answer else 1 - verdict.relevance
+        recall = {RECALL: verdict.recall_at_5} if sample.answerable else {}
+        values[str(place)] = {**recall, SURENESS: log(max(chance, EPSILON))}
+    return Contender(model=model, values=values, coverage=coverage)

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from sqlalchemy import text
 
@@ -15,7 +15,9 @@ from retrieval.db import Database
 from retrieval.errors import ConfigError
 from retrieval.metrics import Gold, Result
 from retrieval.records import LEGS, Candidate, Retrieval, Turn
-from retrieval.retrieve import Retriever
+
+if TYPE_CHECKING:  # takes seconds to import, and to read cases nobody needs it
+    from retrieval.retrieve import Retriever
 
 ANSWER_WORDS = 150  # of an answer that are read; what it says after that comes too late
 KEPT = 5  # sections that count of what is kept, as in the metrics
@@ -56,8 +58,23 @@ class EvalCase:
     def digest(self) -> str:
         """Changes with the question, what was said before it, and the gold."""
         fields = asdict(self)
-        told = json.dumps([fields[name] for name in ("turns", "gold_any", "gold_all")])
-        return hashlib.sha256(told.encode()).hexdigest()[:16]
+        return _digest([fields[name] for name in ("turns", "gold_any", "gold_all")])
+
+    @property
+    def content_digest(self) -> str:
+        """As digest, but the same when what answers the case has moved to another page.
+
+        Gold without a span is known by its document alone.
+        """
+        golds = [
+            sorted(each.span or f"document {each.doc}" for each in gold)
+            for gold in (self.gold_any, self.gold_all)
+        ]
+        return _digest([[asdict(turn) for turn in self.turns], *golds])
+
+
+def _digest(fields: Sequence[object]) -> str:
+    return hashlib.sha256(json.dumps(fields).encode()).hexdigest()[:16]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -189,12 +206,12 @@ def fused_order(candidates: Iterable[Candidate]) -> list[Candidate]:
     return sorted(candidates, key=lambda each: (-each.rrf_score, first_met(each)))
 
 
-def follow(case: EvalCase, retrieval: Retrieval, retriever: Retriever) -> tuple[Trail, ...]:
+def follow(case: EvalCase, retrieval: Retrieval, retriever: "Retriever") -> tuple[Trail, ...]:
     """The trail of each answer of the case; the retriever is asked again where one is lost."""
     return tuple(_follow(answer, retrieval, retriever) for answer in case.answers)
 
 
-def _follow(answer: tuple[Gold, ...], retrieval: Retrieval, retriever: Retriever) -> Trail:
+def _follow(answer: tuple[Gold, ...], retrieval: Retrieval, retriever: "Retriever") -> Trail:
     fused_rank = _find_rank(answer, fused_order(retrieval.candidates))
     rank = _find_rank(answer, retrieval.candidates)
     relevance = retrieval.candidates[rank - 1].relevance if rank else None

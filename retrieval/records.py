@@ -118,3 +118,5 @@ class Retrieval:
     unknown: tuple[str, ...] = ()
     settings: Mapping[str, object] = field(default_factory=dict)
     stage_ms: Mapping[str, float] = field(default_factory=dict)
+    # The query's text as the index's embedder has it, of unit length; empty without an index.
+    vector: tuple[float, ...] = ()

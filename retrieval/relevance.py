@@ -125,28 +125,31 @@ def to_probability(logit: float) -> float:
 
 
 def load(connection: Connection, basis: Basis) -> RelevanceModel:
-    """The tenant's own model for this basis, else the packaged one.
+    """What find gives; raises ConfigError where that is nothing."""
+    model = find(connection, basis)
+    if model is None:
+        raise ConfigError(
+            f"The reranker {basis.reranker} has no floor for an index by {basis.embedder} and "
+            f"chunker {basis.chunker}. Run `footnote calibrate CASES --apply` on cases of your own."
+        )
+    return model
 
-    Raises ConfigError when neither was fitted on it.
-    """
-    row = connection.execute(
+
+def find(connection: Connection, basis: Basis) -> RelevanceModel | None:
+    """The model in use: the tenant's own for this basis that was saved last and not reverted, else
+    the packaged one; None when neither was fitted on it."""
+    stored = connection.execute(
         text("""
             SELECT model FROM calibrations
             WHERE tenant_id = current_setting('footnote.tenant_id')
             AND reranker = :reranker AND embedder = :embedder AND chunker = :chunker
+            AND reverted_at IS NULL
+            ORDER BY calibration_id DESC LIMIT 1
         """),
         _key(basis),
-    ).one_or_none()
-    own = row and _parse(row.model)
-    if own and own.basis == basis:
-        return own
-    packaged = load_packaged(basis)
-    if packaged is None:
-        raise ConfigError(
-            f"The reranker {basis.reranker} has no floor for an index by {basis.embedder} and "
-            f"chunker {basis.chunker}. Run `footnote calibrate` on cases of your own."
-        )
-    return packaged
+    ).scalar()
+    own = stored and _parse(stored)
+    return own if own and own.basis == basis else load_packaged(basis)
 
 
 def load_packaged(basis: Basis) -> RelevanceModel | None:
@@ -160,17 +163,54 @@ def build_json(model: RelevanceModel) -> str:
     return json.dumps(asdict(model), indent=2) + "\n"
 
 
+def replace_in_use(
+    connection: Connection, model: RelevanceModel, *, before: RelevanceModel | None
+) -> None:
+    """Save a model that was found better than the one before; raises ConfigError when that is no
+    longer what is in use, since somebody else has saved or reverted one meanwhile."""
+    _lock(connection)
+    if find(connection, model.basis) != before:
+        raise ConfigError(
+            "Another calibration was applied or reverted meanwhile. Run `footnote calibrate` again."
+        )
+    save(connection, model)
+
+
 def save(connection: Connection, model: RelevanceModel) -> None:
-    """Keep a model as the tenant's own for its basis, in place of the one before."""
+    """Have a model be the tenant's own for its basis from now on; those before are kept."""
     connection.execute(
         text("""
             INSERT INTO calibrations (tenant_id, reranker, embedder, chunker, model)
             VALUES (current_setting('footnote.tenant_id'), :reranker, :embedder, :chunker,
                     CAST(:model AS jsonb))
-            ON CONFLICT (tenant_id, reranker, embedder, chunker) DO UPDATE SET
-                model = excluded.model, calibrated_at = now()
         """),
         {**_key(model.basis), "model": json.dumps(asdict(model))},
+    )
+
+
+def revert(connection: Connection, basis: Basis) -> bool:
+    """Undo what was saved last for a basis, so that the one before is in use again; False when
+    there is nothing to undo."""
+    _lock(connection)
+    reverted = connection.execute(
+        text("""
+            UPDATE calibrations SET reverted_at = now() WHERE calibration_id = (
+                SELECT max(calibration_id) FROM calibrations
+                WHERE tenant_id = current_setting('footnote.tenant_id')
+                AND reranker = :reranker AND embedder = :embedder AND chunker = :chunker
+                AND reverted_at IS NULL
+            )
+        """),
+        _key(basis),
+    )
+    return reverted.rowcount > 0
+
+
+def _lock(connection: Connection) -> None:
+    """Have whoever else saves or reverts a model of this tenant wait for the transaction's end."""
+    connection.execute(
+        text("SELECT pg_advisory_xact_lock(hashtext(:key || current_setting(:tenant_id)))"),
+        {"key": "footnote calibration ", "tenant_id": "footnote.tenant_id"},
     )
 
 

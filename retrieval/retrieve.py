@@ -109,6 +109,7 @@ class Retriever:
             if index is None:
                 return Retrieval(query=reworded, candidates=(), kept=(), stage_ms=clock.stage_ms)
             model = relevance.load(index.connection, self.basis)
+            least = model.floor if self.tuning.floor is None else self.tuning.floor
             wordings = _list_wordings(reworded)
             if ahead and _is_current(index, ahead):
                 known = len(_list_wordings(query))
@@ -120,7 +121,7 @@ class Retriever:
                 reranked = model.rank(measured)
             with clock.stage("keep"):
                 read = " ".join(asked.query.text for asked, _ in readings)
-                kept = floor.apply(reranked, read, floor=model.floor, tuning=self.tuning)
+                kept = floor.apply(reranked, read, floor=least, tuning=self.tuning)
                 kept = tuple(
                     replace(
                         each,
@@ -142,9 +143,10 @@ class Retriever:
                 "chunker": index.generation.chunker,
                 "reranker": self.reranker.name,
                 "relevance_fitted_on": model.fitted_on,
-                "floor": model.floor,
+                "floor": least,
             },
             stage_ms=clock.stage_ms,
+            vector=tuple(embed(query.text).embedding.vector.tolist()),
         )
 
     def measure(self, query: Query) -> Measured:
@@ -170,6 +172,19 @@ class Retriever:
         with self._opened() as index:
             legs = self._search(index, _list_wordings(query))
             return _load_candidates(index.connection, self._fuse(legs))
+
+    def read_page(self, query: Query, document_id: int) -> list[Candidate]:
+        """The sections of one document, by late interaction, best first; none of one that is gone.
+
+        Raises as measure does.
+        """
+        with self._opened() as index:
+            ids = search.load_page(index.connection, document_id, index.generation)
+            if not ids:
+                return []
+            _, interactions = _read(index, query.text, ids)
+            late = late_interaction.rank(interactions)
+            return _load_candidates(index.connection, self._fuse([late]))
 
     @contextmanager
     def opened(self) -> Iterator[tuple[Connection, Generation]]:

@@ -322,6 +322,18 @@ def load_sections(connection: Connection, section_ids: Sequence[int]) -> dict[in
     }
 
 
+def load_page(connection: Connection, document_id: int, generation: Generation) -> list[int]:
+    """The ids of a document's sections, in its order; none of a document that is not there."""
+    rows = connection.execute(
+        text("""
+            SELECT section_id FROM sections
+            WHERE document_id = :document_id AND generation_id = :generation_id ORDER BY ordinal
+        """),
+        {"document_id": document_id, "generation_id": generation.generation_id},
+    )
+    return list(rows.scalars())
+
+
 def load_existing(connection: Connection, section_ids: Collection[int]) -> set[int]:
     """Those of the section_ids whose sections are still there."""
     rows = connection.execute(

@@ -30,6 +30,7 @@ class Tuning:
     late_weight: float = 2.0  # of late interaction in the second fusion: recall@30 0.937 to 0.953
     candidates: int = 60  # reranked; they hold 0.975 of handbook dev's answers, 100 hold 0.984
     keep: int = 5  # most sections that are answered from
+    floor: float | None = None  # None: the relevance model's own, as it was fitted
     # Least relevance beside the best one's. On handbook dev, 0.05, 0.01 and 0.002 keep 3.5, 4.1 and
     # 4.5 sections at the same recall@5; on claude-docs, whose questions need two pages,
     # recall@3 is 0.680, 0.733 and 0.753.

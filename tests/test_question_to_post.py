@@ -15,7 +15,7 @@ from app.config import Settings
 from app.generate.anthropic import Claude
 from app.generate.quoted import Quoter
 from app.jobs import Jobs
-from app.serve import build_app
+from app.serve import build_app, build_reviews
 from retrieval.retrieve import Retriever
 from tests.app.bot import find_rows
 from tests.stand_ins.claude import Cite, ClaudeStandIn, Text
@@ -51,7 +51,15 @@ def serving(slack: SlackStandIn, answerer: Answerer) -> Iterator[None]:
         executor=ThreadPoolExecutor(2),
         stream_interval_s=0,
     )
-    app = build_app(client, database=database, jobs=jobs, settings=Settings())
+    settings = Settings()
+    app = build_app(
+        client,
+        database=database,
+        jobs=jobs,
+        settings=settings,
+        reviews=build_reviews(client, database, settings),
+        retriever=None,
+    )
     with slack.connected(app):
         yield
         app.listener_runner.listener_executor.shutdown()

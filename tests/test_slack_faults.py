@@ -10,7 +10,6 @@ from threading import Event
 import pytest
 from pydantic import SecretStr
 from slack_sdk.socket_mode.builtin import SocketModeClient
-from sqlalchemy import text
 
 from app import jobs, posting, serve, web
 from app.answering import Answerer
@@ -18,6 +17,7 @@ from app.blocks import SAY_MORE
 from app.config import Settings
 from app.generate.anthropic import Claude
 from app.generate.quoted import Quoter
+from app.loop.cases import list_cases
 from app.metrics import Metrics
 from app.records import Answer, Turn
 from retrieval.db import Database
@@ -629,8 +629,10 @@ def test_a_vote_counts_without_its_form_and_what_the_form_says_becomes_a_case(bo
     assert SAY_MORE in str(told.params["blocks"])
     assert send(bot, open_form(bot, answer), reason="wrong", page=document_id) is None
     (trace,) = find_rows(bot.database, "traces")
-    with bot.database.transaction() as connection:
-        cases = connection.execute(text("SELECT * FROM eval_cases")).all()
-    (case,) = cases
-    assert (case.trace_id, case.question, case.state) == (trace.trace_id, "how long?", "proposed")
-    assert [gold["doc"] for gold in case.gold_any] == ["ops/queues.md"]
+    (case,) = list_cases(bot.database)
+    assert (case.trace_ids, case.question, case.state) == (
+        (trace.trace_id,),
+        "how long?",
+        "proposed",
+    )
+    assert [gold.doc for gold in case.gold_any] == ["ops/queues.md"]

@@ -1,7 +1,7 @@
 """The real clients against the stand-ins: what the other tests rely on."""
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import anthropic
@@ -16,6 +16,7 @@ from slack_sdk.http_retry import ConnectionErrorRetryHandler, FixedValueRetryInt
 from tests.stand_ins import slack_limits
 from tests.stand_ins.claude import Cite, ClaudeStandIn, Text
 from tests.stand_ins.slack import SlackStandIn
+from tests.stand_ins.tracker import TrackerStandIn
 
 
 @pytest.fixture
@@ -507,6 +508,40 @@ def test_claude_refuses_wrong_keys_and_unknown_paths(claude_client: anthropic.An
 def read(client: anthropic.Anthropic) -> Message:
     with client.messages.stream(**question()) as stream:
         return stream.get_final_message()
+
+
+def test_slack_takes_a_file_in_three_steps(slack: SlackStandIn) -> None:
+    client = web_client(slack)
+    client.files_upload_v2(filename="a.png", content=b"\x89PNG", channel="C1", initial_comment="x")
+    (message,) = slack.messages("C1")
+    assert (message["text"], message["files"]) == ("x", [{"id": "F0001", "title": "a.png"}])
+    opened = client.files_getUploadURLExternal(filename="b.png", length=4)
+    assert refusal(lambda: client.files_getUploadURLExternal(filename="b", length=0)) == (
+        "invalid_arguments"
+    )
+    unsent = [{"id": opened["file_id"], "title": "b"}]
+    assert refusal(lambda: client.files_completeUploadExternal(files=unsent)) == "file_not_found"
+
+
+def refusal(call: Callable[[], object]) -> str:
+    """Slack's error for a call that it refuses."""
+    with pytest.raises(SlackApiError) as caught:
+        call()
+    return str(caught.value.response["error"])
+
+
+def test_github_refuses_a_wrong_token_and_an_unknown_place() -> None:
+    with TrackerStandIn() as tracker:
+        issues = f"{tracker.github_url}/repos/{tracker.repository}/issues"
+        fields = {"title": "t", "body": "b"}
+        right = {"Authorization": f"Bearer {tracker.token}"}
+        assert httpx2.post(issues, json=fields).status_code == 401
+        assert httpx2.post(f"{issues}x", json=fields, headers=right).status_code == 404
+        assert httpx2.get(f"{issues}/1", headers=right).status_code == 404
+        assert httpx2.post(issues, json=fields, headers=right).status_code == 201
+        assert [issue["number"] for issue in httpx2.get(issues, headers=right).json()] == [1]
+        assert httpx2.post(tracker.webhook_url, json=fields).status_code == 204
+        assert tracker.events.having() == (fields,)
 
 
 def test_claude_cuts_a_stream_in_three_ways(

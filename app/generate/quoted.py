@@ -9,7 +9,7 @@ from app.generate.evidence import Evidence
 from app.generate.generator import Write, write_nowhere
 from app.generate.pages import Page, count, read
 from app.generate.quotations import points_back, show, surround
-from app.records import Answer, Turn
+from app.records import Answer, Citation, Turn
 from retrieval.embedding import Embedder
 from retrieval.records import Candidate, Query
 from retrieval.sources.markdown import plain_text
@@ -27,6 +27,7 @@ LIKE = 0.75
 ALIKE = 0.9  # … and is in the same list, table or paragraph as one before it
 GAIN = 0.1  # least share of the question that any other adds; chosen
 SURE = 0.5  # least sureness of the best quotation
+TOGETHER = 40  # most words of sentences that are one passage; chosen
 
 _COMMENT = re.compile(r"[ \t]*<!--.*?-->", re.DOTALL)
 
@@ -70,6 +71,31 @@ class Quoter:
             return Answer(text="", abstained_because="UNSUPPORTED")
         is_sure = _is_sure(pages, evidence, chosen[0])
         return replace(_write(pages, chosen, OPENING if is_sure else UNSURE), is_sure=is_sure)
+
+    def passages(
+        self, turns: Sequence[Turn], query: Query, kept: Sequence[Candidate]
+    ) -> list[Citation]:
+        """All of the sections that could answer, the best first and none twice, word for word.
+
+        Each is a statement; a sentence has those with it that it is quoted with, if they are short.
+        """
+        pages = [read(candidate) for candidate in kept]
+        evidence = Evidence(self._embedder, turns, query, pages)
+        quotes = sorted(_quotes(pages, evidence), key=lambda quote: quote.score, reverse=True)
+        spans = dict.fromkeys((quote.rank, _join(pages[quote.rank], quote)) for quote in quotes)
+        return [
+            citations.build_citation(pages[rank].candidate.section, span, marker)
+            for marker, (rank, span) in enumerate(spans, 1)
+        ]
+
+
+def _join(page: Page, quote: _Quote) -> tuple[int, int]:
+    """Where a passage stands: what matches, or a sentence as far as it is read together."""
+    best = page.statements[quote.index]
+    said = [page.statements[index] for index in quote.indexes]
+    span = min(each.span[0] for each in said if each.kind != "heading"), said[-1].span[1]
+    is_short = count(plain_text(page.candidate.section.text[slice(*span)])) <= TOGETHER
+    return span if best.kind == "sentence" and is_short else best.span
 
 
 def _is_sure(pages: Sequence[Page], evidence: Evidence, quote: _Quote) -> bool:

@@ -10,12 +10,13 @@ from slack_sdk import WebClient
 
 from app import blocks, feedback, modals, posting, traces
 from app.listeners import reactions, strangers
+from app.loop.review_messages import Reviews
 from retrieval.db import Database
 
 log = logging.getLogger(__name__)
 
 
-def register(app: App, database: Database) -> None:
+def register(app: App, database: Database, reviews: Reviews) -> None:
     """Listen to the buttons for votes and for saying more, and to the form."""
 
     def voted(body: dict[str, Any], context: BoltContext, client: WebClient) -> None:
@@ -24,15 +25,17 @@ def register(app: App, database: Database) -> None:
         if trace_id is None:
             return
         if strangers.is_stranger(body, context):
-            reactions.count(ballot, trace_id, database)
+            with reviews.following(trace_id):
+                reactions.count(ballot, trace_id, database)
             return
         if ballot.vote < 0:
             try:
                 open_form(body, client, trace_id)
             except posting.FormRefused as error:  # the vote counts, and the thanks offer it again
                 log.info("No form for %s: %s", trace_id, type(error.__cause__).__name__)
-        reactions.count(ballot, trace_id, database)
-        reactions.thank(ballot, trace_id, client, database)
+        with reviews.following(trace_id):
+            reactions.count(ballot, trace_id, database)
+            reactions.thank(ballot, trace_id, client, database, reviews)
 
     def wants_to_say_more(body: dict[str, Any], client: WebClient) -> None:
         trace_id = find_trace(body, client, body["actions"][0]["value"])
@@ -52,19 +55,20 @@ def register(app: App, database: Database) -> None:
         complaint = feedback.load_complaint(database, trace_id, body["user"]["id"])
         page_id = complaint.document_id
         page = None if page_id is None else feedback.load_page(database, page_id)
-        view = modals.build_complaint_view(trace_id, complaint, page)
+        view = modals.build_complaint_view(trace_id, complaint, page, is_reviewed=reviews.is_on)
         posting.open_form(client, body["trigger_id"], view)
 
     def said(ack: Ack, body: dict[str, Any], client: WebClient) -> None:
         # Kept before ack() closes the form: where that fails, what was written is not lost.
         trace_id, complaint = modals.parse_complaint(body["view"])
         user_id = body["user"]["id"]
-        if not feedback.save_complaint(database, trace_id, user_id, complaint):
-            ack(response_action="errors", errors={modals.NOTE: modals.NO_VOTE})
-            return
-        ack()
-        reader = reactions.find_reader(user_id, trace_id, database)
-        posting.show_privately(client, reader, blocks.build_notice(blocks.KEPT))
+        with reviews.following(trace_id):
+            if not feedback.save_complaint(database, trace_id, user_id, complaint):
+                ack(response_action="errors", errors={modals.NOTE: modals.NO_VOTE})
+                return
+            ack()
+            reader = reactions.find_reader(user_id, trace_id, database)
+            posting.show_privately(client, reader, blocks.build_notice(blocks.KEPT))
 
     def title_typed(ack: Ack, body: dict[str, Any]) -> None:
         ack(options=modals.build_page_options(feedback.find_pages(database, body["value"])))

@@ -1,12 +1,13 @@
 """What a listener lets through."""
 
 import logging
+from collections.abc import Mapping
 from typing import Any
 from uuid import uuid4
 
 from slack_bolt import App, BoltContext, BoltResponse, Respond
 
-from app import modals, posting, turns
+from app import posting, turns
 from app.jobs import Jobs
 from app.listeners import messages
 
@@ -34,8 +35,8 @@ def register(app: App, jobs: Jobs) -> None:
         sentence = posting.NOT_DONE.format(reference=reference)
         kind = "command" if "command" in body else body.get("type")
         if kind == "view_submission":
-            # Below the note, in the form that stays open with all that was written.
-            told = {"response_action": "errors", "errors": {modals.NOTE: sentence}}
+            # Below the last field of the form, which stays open with all that was written.
+            told = {"response_action": "errors", "errors": {_find_field(body["view"]): sentence}}
             return BoltResponse(status=200, body=told)
         if kind == "block_suggestion":
             return BoltResponse(status=200, body={"options": []})
@@ -46,3 +47,9 @@ def register(app: App, jobs: Jobs) -> None:
         return None
 
     app.error(failed)
+
+
+def _find_field(view: Mapping[str, Any]) -> str:
+    """The last field of a form."""
+    *_, last = (block["block_id"] for block in view["blocks"] if block["type"] == "input")
+    return str(last)

@@ -3,7 +3,6 @@
 import logging
 from collections.abc import Mapping
 from typing import Any
-from urllib.error import URLError
 from uuid import UUID
 
 from slack_bolt import App
@@ -20,8 +19,6 @@ PERHAPS_ASKED = (
     "Slack did not say whether it took my question to <#{channel_id}>. If nobody answers within "
     f"{escalation.CLAIM_S // 60} minutes, please press the button again."
 )
-# With these, Slack may have done what it was asked to: "some aspect of the operation succeeded".
-UNSURE = ("fatal_error", "internal_error")
 
 log = logging.getLogger(__name__)
 
@@ -70,7 +67,7 @@ def register(
         response = error.response if isinstance(error, SlackApiError) else {}
         reason = response.get("error", type(error.__cause__).__name__)
         log.warning("Not asked in %s: %s", expert.channel_id, reason)
-        if not has_surely_posted_nothing(error):
+        if not posting.has_surely_posted_nothing(error):
             return PERHAPS_ASKED.format(channel_id=expert.channel_id)
         escalation.release(database, trace_id)
         return blocks.NOBODY_ASKED
@@ -86,7 +83,7 @@ def register(
             try:
                 posting.tell(client, question.channel_id, line, thread_ts=question.thread_ts)
             except (SlackApiError, posting.PostLost) as error:
-                if has_surely_posted_nothing(error):  # then the next click tells the thread
+                if posting.has_surely_posted_nothing(error):  # then the next click tells the thread
                     escalation.reopen(database, trace_id)
                 raise
         # After a later click, too: where this failed at first, the button still stands there.
@@ -95,14 +92,3 @@ def register(
 
     app.action(blocks.ASK_PERSON, middleware=[acknowledge])(asked)
     app.action(blocks.RESOLVED, middleware=[acknowledge])(resolved)
-
-
-def has_surely_posted_nothing(error: SlackApiError | posting.PostLost) -> bool:
-    """Whether a post that failed cannot stand there.
-
-    urllib raises URLError for what fails until a request is sent, and for nothing after that.
-    """
-    if isinstance(error, SlackApiError):
-        response = error.response
-        return response.status_code < 500 and response.get("error") not in UNSURE
-    return isinstance(error.__cause__, URLError)

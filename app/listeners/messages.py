@@ -1,7 +1,7 @@
 """Messages: what is written directly, what is overheard, and what becomes of questions later."""
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from slack_bolt import App, BoltContext
@@ -18,16 +18,25 @@ log = logging.getLogger(__name__)
 
 
 def register(
-    app: App, jobs: Jobs, database: Database, *, allowed: Mapping[str, ChannelMode]
+    app: App,
+    jobs: Jobs,
+    database: Database,
+    *,
+    allowed: Mapping[str, ChannelMode],
+    heard: Callable[[dict[str, Any], BoltContext], None],
 ) -> None:
-    """Listen to messages; of those in channels, to what is allowed there."""
+    """Listen to messages; of those in channels, to what is allowed there.
 
-    def message(event: dict[str, Any], context: BoltContext) -> None:
+    heard is told of each, its whole request, after that.
+    """
+
+    def message(event: dict[str, Any], body: dict[str, Any], context: BoltContext) -> None:
         standing = note_standing(event, context, database, allowed)
         if find_reason_to_ignore(event, context) == "OVERHEARD":
             overhear(event, context, standing)
         else:
             take(event, context, jobs)
+        heard(body, context)
 
     def overhear(event: dict[str, Any], context: BoltContext, standing: Standing | None) -> None:
         arrival = build_arrival(event, context)

@@ -9,10 +9,11 @@ from slack_sdk import WebClient
 from app import blocks, feedback, posting, traces
 from app.feedback import Ballot
 from app.listeners import strangers
+from app.loop.review_messages import Reviews
 from retrieval.db import Database
 
 
-def register(app: App, database: Database) -> None:
+def register(app: App, database: Database, reviews: Reviews) -> None:
     """Listen to reactions; those on other messages or of other kinds are let pass."""
 
     def added(
@@ -20,14 +21,16 @@ def register(app: App, database: Database) -> None:
     ) -> None:
         if found := find(event):
             ballot, trace_id = found
-            count(ballot, trace_id, database)
-            if not strangers.is_stranger(body, context):
-                thank(ballot, trace_id, client, database)
+            with reviews.following(trace_id):
+                count(ballot, trace_id, database)
+                if not strangers.is_stranger(body, context):
+                    thank(ballot, trace_id, client, database, reviews)
 
     def removed(event: dict[str, Any]) -> None:
         if found := find(event):
             ballot, trace_id = found
-            feedback.take_back(database, trace_id, ballot.user_id, ballot.vote, ballot.voted_at)
+            with reviews.following(trace_id):
+                feedback.take_back(database, trace_id, ballot.user_id, ballot.vote, ballot.voted_at)
 
     def find(event: dict[str, Any]) -> tuple[Ballot, UUID] | None:
         ballot = feedback.read_reaction(event)
@@ -45,10 +48,13 @@ def count(ballot: Ballot, trace_id: UUID, database: Database) -> None:
     feedback.vote(database, trace_id, ballot.user_id, ballot.vote, ballot.voted_at)
 
 
-def thank(ballot: Ballot, trace_id: UUID, client: WebClient, database: Database) -> None:
+def thank(
+    ballot: Ballot, trace_id: UUID, client: WebClient, database: Database, reviews: Reviews
+) -> None:
     """Thank for a vote, after a 👎 with the way to the form."""
     reader = find_reader(ballot.user_id, trace_id, database)
-    posting.show_privately(client, reader, blocks.build_thanks(ballot.vote, ballot.answer_ts))
+    thanks = blocks.build_thanks(ballot.vote, ballot.answer_ts, is_reviewed=reviews.is_on)
+    posting.show_privately(client, reader, thanks)
 
 
 def find_reader(user_id: str, trace_id: UUID, database: Database) -> posting.Reader:

@@ -29,7 +29,8 @@ ALTER TABLE eval_cases
     ADD COLUMN page_wrong_by text,  -- who said that the right page is what is wrong
     ADD COLUMN page_wrong_at timestamptz,
     ADD COLUMN review_channel_id text,  -- with review_ts: the message to the reviewers
-    ADD COLUMN review_ts text;
+    ADD COLUMN review_ts text,
+    ADD COLUMN review_claimed_at timestamptz;  -- by who is about to post that message
 
 -- The answers that a case rests on.
 CREATE TABLE case_traces (

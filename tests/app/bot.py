@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from threading import Event
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from slack_bolt import App
@@ -16,10 +16,13 @@ from app.channels import ChannelMode
 from app.config import Settings
 from app.jobs import Jobs
 from app.records import Answer, Turn
-from app.serve import build_app
+from app.serve import build_app, build_reviews
 from retrieval.db import Database
 from tests.stand_ins.recording import Recording
 from tests.stand_ins.slack import SlackStandIn
+
+if TYPE_CHECKING:  # takes seconds to import
+    from retrieval.retrieve import Retriever
 
 Json = dict[str, Any]
 ADMIN = "U9"  # sees what others asked
@@ -82,15 +85,23 @@ class Bot:
         database: Database,
         experts: dict[str, str] | None = None,
         channels: Mapping[str, ChannelMode] | None = None,
+        *,
+        retriever: "Retriever | None" = None,
+        **more: Any,
     ) -> None:
+        """more are further settings."""
         self.slack = slack
         self.database = database
         self.answerer = GivenAnswers(database)
         settings = Settings(
-            admins=frozenset({ADMIN}), experts=experts or {}, channels=dict(channels or {})
+            admins=frozenset({ADMIN}),
+            experts=experts or {},
+            channels=dict(channels or {}),
+            **more,
         )
         self.executor = Watched(4)
         client = posting.build_client(slack.bot_token, slack.api_url)
+        reviews = build_reviews(client, database, settings)
         self.jobs = Jobs(
             client=client,
             database=database,
@@ -99,8 +110,16 @@ class Bot:
             workers=4,
             experts=settings.experts,
             stream_interval_s=0,
+            follow=reviews.following,
         )
-        self.app: App = build_app(client, database=database, jobs=self.jobs, settings=settings)
+        self.app: App = build_app(
+            client,
+            database=database,
+            jobs=self.jobs,
+            settings=settings,
+            reviews=reviews,
+            retriever=retriever,
+        )
 
     def settle(self, *envelope_ids: str) -> None:
         """Return once all that these envelopes set off is over; nothing more is taken."""
@@ -129,8 +148,9 @@ def connected(
     database: Database,
     experts: dict[str, str] | None = None,
     channels: Mapping[str, ChannelMode] | None = None,
+    **more: Any,
 ) -> Iterator[Bot]:
-    bot = Bot(slack, database, experts, channels)
+    bot = Bot(slack, database, experts, channels, **more)
     with slack.connected(bot.app):
         yield bot
         bot.settle()

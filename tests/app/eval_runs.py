@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 
 from app.evaluating import Comparison, Run, StoredCase, StoredRun
+from app.loop.index import Index
 from retrieval import evaluation
 from retrieval.evaluation import CaseResult, EvalCase, Trail
 from retrieval.metrics import Gold
@@ -14,6 +15,20 @@ STARTED = datetime(2026, 11, 30, 4, 12, tzinfo=UTC)
 GOLD = Gold(doc="leave.md", span="28 days")
 FOUND = candidate(1, path="leave.md", title="Leave", text="# Leave\n\n28 days.", relevance=0.8)
 OTHER = candidate(2, path="vpn.md", title="VPN", text="# VPN\n\nUse it.", relevance=0.3)
+
+
+INDEX = Index(
+    generation_id=3,
+    chunker="c1/900",
+    embedder="minilm",
+    probe=(0.6, 0.8),
+    model="minilm",
+    model_probe=(0.6, 0.8),
+    documents=35,
+    sections=60,
+    chunks=210,
+    kinds={".md": 35},
+)
 
 
 def case(case_id: str, question: str = "how much leave?", *, kind: str = "table") -> EvalCase:
@@ -66,6 +81,7 @@ def run(
         started_at=STARTED,
         commit="0123456789abcdef",
         settings=settings or {"floor": 0.1, "candidates": 60, "keep": 5},
+        index=INDEX,
         results=results,
         means=evaluation.means(results),
         comparison=comparison,

@@ -3,11 +3,13 @@
 import json
 import subprocess
 import sys
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
+from sqlalchemy import text
 
 from app.cli import main
 from retrieval.db import Database
@@ -285,6 +287,34 @@ def test_eval_compares_with_a_run_before_and_writes_a_page(
     assert "There is no run 99" in fail(indexed_url, "eval", cases, "--compare", "99")
 
 
+def test_eval_tries_settings_and_saves_nothing(indexed_url: str, tmp_path: Path) -> None:
+    cases = write_cases(tmp_path, CASE, UNANSWERABLE)
+    name = f"{tmp_path.name}/cases"
+    tried = ("--set", "floor=1", "--set", "rrf_k=20,keep=4")
+    first, one, other = succeed(indexed_url, "eval", cases, *tried).split("\n\n")
+    assert first.startswith(f"{name}: as it is\n")
+    assert one.startswith("floor=1, beside that\n") and "-1.000, -1.000" in one
+    assert other.startswith("rrf_k=20,keep=4, beside that\n")
+    lines = succeed(indexed_url, "eval", cases, *tried, "--json").splitlines()
+    assert [json.loads(line)["variant"] for line in lines] == [
+        {"floor": 1.0},
+        {"rrf_k": 20, "keep": 4},
+    ]
+    assert "There is no run of" in fail(indexed_url, "eval", cases, "--compare", "last")
+    assert json.loads(lines[0])["cases"] == name
+
+
+def test_eval_tells_settings_that_cannot_be_tried_before_anything_runs(
+    database_url: str, tmp_path: Path
+) -> None:
+    cases = write_cases(tmp_path, CASE)
+    line = fail(database_url, "eval", cases, "--set", "rrf=1,keep=x", "--set", "chunk_tokens=9")
+    assert "rrf is no setting" in line and "keep takes a whole number" in line
+    assert "chunk_tokens is built into the index" in line
+    dump = str(tmp_path / "dump.jsonl")
+    assert footnote(database_url, "eval", cases, "--set", "keep=4", "--dump", dump).exit_code == 2
+
+
 def test_ablation_is_a_table_or_a_line_a_stage(indexed_url: str, tmp_path: Path) -> None:
     cases = write_cases(tmp_path, CASE, UNANSWERABLE)
     heading, _, *rows = succeed(indexed_url, "ablation", cases).splitlines()
@@ -323,13 +353,99 @@ def test_calibrate_fits_a_floor_to_the_cases_given(indexed_url: str, tmp_path: P
     out, name = tmp_path / "relevance.json", f"{tmp_path.name}/cases"
     table = succeed(indexed_url, "calibrate", cases, "--out", str(out))
     assert "12 cases that the documents answer; cases that they do not: 2 unanswerable" in table
-    assert "kept: " in table and "  chosen" in table
+    assert "\nin use now: fitted " in table and "  chosen" in table
+    stays = "proposed: nothing; the fitted one is not better beyond noise, so what is in use stays"
+    assert f"\n{stays}\n" in table
     assert json.loads(out.read_text(encoding="utf-8"))["cases"] == [name]
-    assert f"{name}; floor" not in succeed(indexed_url, "doctor")  # written, not used
-    assert succeed(indexed_url, "calibrate", cases) == table
-    assert f"{name}; floor" in succeed(indexed_url, "doctor")
+    applied = succeed(indexed_url, "calibrate", cases, "--apply")
+    assert applied == f"{table}not applied\n"  # twelve cases do not beat what comes along
+    assert f"{name}; floor" not in succeed(indexed_url, "doctor")
+    assert "There is nothing to undo" in fail(indexed_url, "calibrate", "--revert")
     nowhere = str(tmp_path / "no" / "relevance.json")
     assert "cannot be written" in fail(indexed_url, "calibrate", cases, "--out", nowhere)
+
+
+def test_a_better_calibration_is_applied_and_undone(indexed_url: str, tmp_path: Path) -> None:
+    lines = (SAMPLE / "cases.jsonl").read_text(encoding="utf-8").splitlines()
+    cases = write_cases(tmp_path, *map(json.loads, lines[::3]))
+    out, name = tmp_path / "relevance.json", f"{tmp_path.name}/cases"
+    spoil(indexed_url)
+    table = succeed(indexed_url, "calibrate", cases, "--out", str(out))
+    assert "in use now: fitted 2026-01-01 on other; floor 0.90000\n" in table
+    assert "\nproposed: the fitted one, which is better\n" in table
+    assert f"{name}; floor" not in succeed(indexed_url, "doctor")  # proposed, not used
+    applied = succeed(indexed_url, "calibrate", cases, "--apply")
+    assert applied == f"{table}applied; `footnote calibrate --revert` undoes it\n"
+    assert f"{name}; floor" in succeed(indexed_url, "doctor")
+    again = succeed(indexed_url, "calibrate", cases, "--apply")
+    assert "what is in use was fitted on these cases, so they can't measure it" in again
+    assert again.endswith("not applied\n")
+    assert succeed(indexed_url, "calibrate", "--revert") == (
+        "In use now: fitted 2026-01-01 on other; floor 0.90000\n"
+    )
+    assert "In use now: fitted " in succeed(indexed_url, "calibrate", "--revert")
+    assert "There is nothing to undo" in fail(indexed_url, "calibrate", "--revert")
+
+
+def test_without_files_calibrate_fits_on_approved_cases_and_checks_by_those_held_out(
+    indexed_url: str,
+) -> None:
+    assert "No case is approved yet" in fail(indexed_url, "calibrate")
+    lines = (SAMPLE / "cases.jsonl").read_text(encoding="utf-8").splitlines()
+    rows = [{"answer": "", **json.loads(line)} for line in lines]
+    opened = Database(indexed_url, tenant_id="acme")
+    with opened.transaction() as connection:
+        for number, row in enumerate(rows):
+            connection.execute(
+                text("""
+                    INSERT INTO eval_cases (tenant_id, case_id, state, type, question, gold_any,
+                                            gold_all, held_out)
+                    VALUES ('acme', :id, :state, :type, :question, CAST(:gold_any AS jsonb),
+                            CAST(:gold_all AS jsonb), :held_out)
+                """),
+                {
+                    **{name: row[name] for name in ("id", "type", "question")},
+                    "state": "approved" if number % 3 else "proposed",
+                    "gold_any": json.dumps(row["gold_any"]),
+                    "gold_all": json.dumps(row["gold_all"]),
+                    "held_out": number % 3 == 2,
+                },
+            )
+    opened.close()
+    spoil(indexed_url)
+    answerable = sum(bool(row["gold_any"] or row["gold_all"]) for row in rows[1::3])
+    held_out = sum(bool(row["gold_any"] or row["gold_all"]) for row in rows[2::3])
+    table = succeed(indexed_url, "calibrate", "--apply")
+    assert table.startswith(f"{answerable} cases that the documents answer;")
+    *_, told = table.split("cases held out:\n")
+    (recall,) = (line.split() for line in told.splitlines() if line.startswith("recall@5 "))
+    assert recall[1] == str(held_out) and float(recall[3]) > float(recall[2])
+    assert table.endswith("applied; `footnote calibrate --revert` undoes it\n")
+    assert " on cases; floor" in succeed(indexed_url, "doctor").replace("\n", " ")
+
+
+def spoil(url: str) -> None:
+    """Have a relevance model in use that puts the worst first."""
+    model = json.loads((files("retrieval") / "relevance.json").read_text("utf-8"))
+    weights = {feature: -weight for feature, weight in model["weights"].items()}
+    spoilt = {**model, "weights": weights, "floor": 0.9, "cases": ["other"]}
+    opened = Database(url, tenant_id="acme")
+    with opened.transaction() as connection:
+        connection.execute(
+            text("""
+                INSERT INTO calibrations (tenant_id, reranker, embedder, chunker, model)
+                SELECT 'acme', basis ->> 'reranker', basis ->> 'embedder', basis ->> 'chunker',
+                       model || '{"fitted_on": "2026-01-01"}'
+                FROM CAST(:model AS jsonb) AS model, jsonb_extract_path(model, 'basis') AS basis
+            """),
+            {"model": json.dumps(spoilt)},
+        )
+    opened.close()
+
+
+def test_revert_goes_with_nothing_else(database_url: str) -> None:
+    for other in ("--apply", "cases.jsonl"):
+        assert footnote(database_url, "calibrate", "--revert", other).exit_code == 2
 
 
 def test_stats_json_has_the_sums(database_url: str) -> None:

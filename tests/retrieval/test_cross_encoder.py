@@ -316,12 +316,15 @@ def test_the_whole_path_with_a_cross_encoder_by_setting(
         result = footnote(database_url, folder, command, QUESTION)
         assert result.exit_code == 1
         assert f"The reranker {folder}@" in result.stderr
-        assert "Run `footnote calibrate`" in result.stderr
+        assert "Run `footnote calibrate CASES --apply`" in result.stderr
     doctor = footnote(database_url, folder, "doctor")
     assert doctor.exit_code == 1 and "has no floor" in doctor.stdout
     cases = write_cases(tmp_path / "gates.jsonl")
     table = succeed(database_url, folder, "calibrate", cases)
     assert "12 cases that the documents answer; cases that they do not: 2 general" in table
+    assert "in use now: nothing that fits" in table
+    assert footnote(database_url, folder, "ask", QUESTION).exit_code == 1  # it was only proposed
+    assert "applied; " in succeed(database_url, folder, "calibrate", cases, "--apply")
     answer = json.loads(succeed(database_url, folder, "ask", QUESTION, "--json"))
     assert answer["citations"][0]["doc"] == "harbour.md" and "6:30" in answer["answer"]
     assert 0 < answer["candidates"][0]["relevance"] < 1
@@ -329,6 +332,9 @@ def test_the_whole_path_with_a_cross_encoder_by_setting(
     assert other["abstained_because"] == "BELOW_FLOOR"
     doctor = footnote(database_url, folder, "doctor")
     assert f"{tmp_path.name}/gates; floor" in doctor.stdout.replace("\n", " ")
+    undone = succeed(database_url, folder, "calibrate", "--revert")
+    assert undone.startswith("In use now: nothing. Run `footnote calibrate CASES --apply`")
+    assert footnote(database_url, folder, "ask", QUESTION).exit_code == 1
 
 
 def test_a_mistyped_setting_stops_every_command_at_its_start(database_url: str) -> None:

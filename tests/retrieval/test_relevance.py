@@ -1,7 +1,9 @@
 """Features to a probability, and the model that is in force."""
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from threading import Barrier
 from typing import Any
 
 import numpy as np
@@ -127,8 +129,68 @@ def test_a_saved_model_is_in_force_for_its_basis_alone(database: Database) -> No
         relevance.save(connection, own)  # in place of the one before
         assert relevance.load(connection, BASIS) == own
         for other in OTHER_BASES:
-            with pytest.raises(ConfigError, match="Run `footnote calibrate`"):
+            with pytest.raises(ConfigError, match="Run `footnote calibrate CASES --apply`"):
                 relevance.load(connection, replace(BASIS, **other))
+        for other in ("reranker", "embedder", "chunker"):
+            assert not relevance.revert(connection, replace(BASIS, **{other: "other"}))
+
+
+def test_what_was_saved_is_undone_one_after_the_other(database: Database) -> None:
+    saved = [model(late=late) for late in (0.1, 0.2, 0.3)]
+    with database.transaction() as connection:
+        for each in saved[:2]:
+            relevance.save(connection, each)
+        assert relevance.revert(connection, BASIS)
+        assert relevance.find(connection, BASIS) == saved[0]
+        relevance.save(connection, saved[2])
+        assert relevance.find(connection, BASIS) == saved[2]
+        assert relevance.revert(connection, BASIS)  # not to what was undone before
+        assert relevance.find(connection, BASIS) == saved[0]
+        assert relevance.revert(connection, BASIS)
+        assert relevance.find(connection, BASIS) is None
+        assert not relevance.revert(connection, BASIS)
+        kept = connection.execute(text("SELECT count(*), count(reverted_at) FROM calibrations"))
+        assert tuple(kept.one()) == (3, 3)
+
+
+def test_of_two_that_replace_the_same_model_at_once_one_does(database: Database) -> None:
+    meet = Barrier(2)
+
+    def apply(late: float) -> str | None:
+        meet.wait(30)
+        try:
+            with database.transaction() as connection:
+                relevance.replace_in_use(connection, model(late=late), before=None)
+        except ConfigError as error:
+            return str(error)
+        return None
+
+    with ThreadPoolExecutor(2) as pool:
+        told = list(pool.map(apply, (0.1, 0.2)))
+    assert told.count(None) == 1
+    (refused,) = filter(None, told)
+    assert "Run `footnote calibrate` again" in refused
+    with database.transaction() as connection:
+        assert relevance.find(connection, BASIS) == model(late=(0.1, 0.2)[told.index(None)])
+        assert relevance.revert(connection, BASIS)
+        assert not relevance.revert(connection, BASIS)
+
+
+def test_of_two_that_undo_at_once_each_undoes_one(database: Database) -> None:
+    with database.transaction() as connection:
+        for late in (0.1, 0.2, 0.3):
+            relevance.save(connection, model(late=late))
+    meet = Barrier(2)
+
+    def revert(_: int) -> bool:
+        meet.wait(30)
+        with database.transaction() as connection:
+            return relevance.revert(connection, BASIS)
+
+    with ThreadPoolExecutor(2) as pool:
+        assert list(pool.map(revert, range(2))) == [True, True]
+    with database.transaction() as connection:
+        assert relevance.find(connection, BASIS) == model(late=0.1)
 
 
 @pytest.mark.parametrize(
@@ -148,7 +210,7 @@ def test_a_model_of_another_version_counts_as_none(database: Database, stored: s
     with database.transaction() as connection:
         relevance.save(connection, model())
         connection.execute(text(f"UPDATE calibrations SET model = CAST({stored} AS jsonb)"))
-        with pytest.raises(ConfigError, match="Run `footnote calibrate`"):
+        with pytest.raises(ConfigError, match="Run `footnote calibrate CASES --apply`"):
             relevance.load(connection, BASIS)
         relevance.save(connection, model())
         assert relevance.load(connection, BASIS) == model()

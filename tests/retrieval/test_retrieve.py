@@ -1,8 +1,10 @@
 """The whole search, over the sample documents."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 from sqlalchemy import event, text
 
@@ -10,7 +12,9 @@ from retrieval import relevance
 from retrieval.db import Database
 from retrieval.embedding import Embedder
 from retrieval.errors import ConfigError, IndexMismatch
-from retrieval.records import Query
+from retrieval.records import Candidate, Query
+from retrieval.relevance import RelevanceModel
+from retrieval.rerank import Features
 from retrieval.retrieve import Clock, Retriever
 from retrieval.trimming import GAP
 from retrieval.tuning import DEFAULT, Tuning
@@ -298,3 +302,72 @@ def test_what_is_kept_is_trimmed_and_the_candidates_are_whole(retriever: Retriev
     best = found.kept[0].section.text
     assert "### Exceptions\n\nWrite to Marit" in best
     assert GAP in best and len(best) < len(found.candidates[0].section.text)
+
+
+class Knowing:
+    """A reranker that knows the section that answers."""
+
+    name, ranking, certainty = "knowing", ("logit",), ()
+
+    def __init__(self, right: int) -> None:
+        self.right = right
+
+    def measure(
+        self, connection: object, asked: object, candidates: Sequence[Candidate], found: object
+    ) -> Features:
+        is_right = [each.section.section_id == self.right for each in candidates]
+        return np.where(is_right, 9.0, -9.0).reshape(-1, 1)
+
+
+def test_p71_the_floor_is_for_what_was_reranked_whatever_its_place_in_fusion(
+    database: Database, embedder: Embedder
+) -> None:
+    pages = (
+        page(f"{number}.md", f"# Quota {number}\n\n{'The quota of a team is set here. ' * number}")
+        for number in range(1, 31)
+    )
+    ingest(database, embedder, *pages)
+    question = ask("what is the quota of a team?")
+    fused = build_retriever(database, embedder).narrow(question)
+    right = fused[17]  # the 18th
+    retriever = replace(
+        build_retriever(database, embedder), reranker=Knowing(right.section.section_id)
+    )
+    model = RelevanceModel(
+        basis=retriever.basis,
+        weights={"logit": 1.0},
+        certainty={"score": 1.0},
+        intercept=0.0,
+        floor=0.3,
+        cases=("c",),
+        fitted_on="2026-11-30",
+    )
+    with database.transaction() as connection:
+        relevance.save(connection, model)
+    found = retriever.retrieve(question)
+    assert len(found.candidates) == len(fused) >= 18
+    assert all(each.rrf_score < 0.3 for each in found.candidates)  # or none would have passed
+    best = found.candidates[0]
+    assert found.kept[0].section.section_id == best.section.section_id == right.section.section_id
+    assert best.rrf_score == right.rrf_score < fused[0].rrf_score
+    assert best.relevance == pytest.approx(1 / (1 + np.exp(-9)))
+    scores = {hit.leg: hit.score for hit in best.hits}
+    assert scores == {hit.leg: hit.score for hit in right.hits} and {"dense", "late"} <= set(scores)
+    assert {best.rrf_score, best.relevance}.isdisjoint(scores.values())
+
+
+def test_what_was_searched_for_brings_its_vector(retriever: Retriever) -> None:
+    found = retriever.retrieve(replace(QUESTION, variants=("error codes",)))
+    vector = retriever.embedder.embed_query(QUESTION.text).embedding.vector
+    assert found.vector == tuple(vector.tolist())
+    assert len(found.vector) == retriever.embedder.dimension
+
+
+def test_a_floor_that_is_set_goes_before_that_of_the_model(retriever: Retriever) -> None:
+    assert retriever.retrieve(QUESTION).kept
+    strict = replace(retriever, tuning=replace(DEFAULT, floor=1.0))
+    found = strict.retrieve(QUESTION)
+    assert found.kept == () and found.settings["floor"] == 1.0
+    open_ = replace(retriever, tuning=replace(DEFAULT, floor=0.0))
+    assert open_.retrieve(ask("who wrote the opera Aida?")).kept
+    assert not retriever.retrieve(ask("who wrote the opera Aida?")).kept

@@ -12,6 +12,7 @@ from typing import Any, Self
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HttpRequest:
+    method: str  # as "POST"
     path: str  # without the query
     headers: Mapping[str, str]  # names in lower case
     body: bytes
@@ -84,6 +85,7 @@ class _Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         self.close_connection = True
         request = HttpRequest(
+            method=self.command,
             path=self.path.partition("?")[0],
             headers={name.lower(): value for name, value in self.headers.items()},
             body=self.rfile.read(int(self.headers.get("Content-Length", 0))),
@@ -98,7 +100,7 @@ class _Handler(BaseHTTPRequestHandler):
             self.server.errors.append(error)
             self._hang_up()
 
-    do_GET = do_POST
+    do_GET = do_PATCH = do_POST
 
     def _send(self, answer: HttpAnswer) -> None:
         if answer.body is None:

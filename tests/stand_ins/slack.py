@@ -37,6 +37,7 @@ class SlackStandIn:
         self.workspace = Workspace()
         self._calls: Recording[Call] = Recording()
         self._http = LocalHttp(self._answer)
+        self.workspace.upload_url = f"{self._http.url}/upload"
         self._socket = SocketMode()
         self._lock = threading.Lock()  # over the workspace, the faults and the counts
         self._faults: defaultdict[str, deque[Fault]] = defaultdict(deque)
@@ -104,6 +105,20 @@ class SlackStandIn:
         return self._calls.wait_for(
             lambda call: call.method == method and where(call), count=count, timeout_s=timeout_s
         )
+
+    def wait_for_message(
+        self, channel_id: str, where: Callable[[Json], bool], *, timeout_s: float = 10
+    ) -> Json:
+        """The last message in a channel that where accepts, once there is one.
+
+        Raises AssertionError after timeout_s.
+        """
+
+        def find() -> list[Json]:
+            return [each for each in self.messages(channel_id) if where(each)]
+
+        self._calls.wait_for(lambda _: bool(find()), timeout_s=timeout_s)
+        return find()[-1]
 
     def wait_for_ack(self, envelope_id: str, *, timeout_s: float = 10) -> Ack:
         """The app's answer to one envelope. Raises AssertionError after timeout_s."""
@@ -359,9 +374,11 @@ class SlackStandIn:
         return f"{self._http.url}/response/{self._next_id('R')}"
 
     def _answer(self, request: HttpRequest) -> HttpAnswer:
-        responding = request.path.startswith("/response/")
-        method = "response_url" if responding else request.path.removeprefix("/api/")
-        params = decode_params(request)
+        method = _name_method(request.path)
+        if method == "upload_url":
+            params = {"file_id": request.path.rpartition("/")[2], "content": request.body}
+        else:
+            params = decode_params(request)
         with self._lock:
             fault = self._faults[method].popleft() if self._faults[method] else None
             if fault is None or fault.after_storing:
@@ -384,6 +401,9 @@ class SlackStandIn:
 
     def _reply(self, method: str, params: Json, token: str | None) -> Json:
         try:
+            if method == "upload_url":
+                self.workspace.take_upload(params["file_id"], params["content"])
+                return {"ok": True}
             if method == "response_url":
                 if not params.get("delete_original"):
                     check_message(params, POST_TEXT)
@@ -399,3 +419,11 @@ class SlackStandIn:
             return self.workspace.methods[method](params)
         except Refused as refused:
             return refused.body
+
+
+def _name_method(path: str) -> str:
+    """What a call is called: "response_url" and "upload_url" beside the methods of the Web API."""
+    for prefix, name in (("/response/", "response_url"), ("/upload/", "upload_url")):
+        if path.startswith(prefix):
+            return name
+    return path.removeprefix("/api/")

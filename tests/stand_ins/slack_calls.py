@@ -7,7 +7,7 @@ from urllib.parse import parse_qsl
 from .local_http import HttpAnswer, HttpRequest, json_answer
 from .slack_workspace import Refused
 
-JSON_PARAMETERS = ("blocks", "attachments", "metadata", "prompts", "view")
+JSON_PARAMETERS = ("blocks", "attachments", "files", "metadata", "prompts", "view")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -48,6 +48,9 @@ class Workspace:
         self._streaming: set[tuple[str, str]] = set()  # by channel, ts
         self._ts_count = 0
         self._trigger_ids: set[str] = set()
+        self.upload_url = ""  # where files are sent, without their id
+        self._files: dict[str, Json] = {}  # by id; without content until it is there
+        self._view_ids: set[str] = set()
         self.methods: Mapping[str, Callable[[Json], Json]] = {
             "auth.test": self._auth_test,
             "chat.postMessage": self._post,
@@ -64,7 +67,10 @@ class Workspace:
             "conversations.replies": self._replies,
             "conversations.info": self._channel_info,
             "users.info": self._user_info,
+            "files.getUploadURLExternal": self._open_upload,
+            "files.completeUploadExternal": self._complete_upload,
             "views.open": self._open_view,
+            "views.update": self._update_view,
             "views.publish": self._publish_view,
         }
 
@@ -306,12 +312,16 @@ class Workspace:
     def _open_view(self, params: Json) -> Json:
         if params.get("trigger_id") not in self._trigger_ids:
             raise Refused("invalid_trigger_id")
-        view = params.get("view") or {}
-        details = slack_limits.view_problems(view)
-        if details or view.get("type") != "modal":
-            raise Refused("invalid_arguments", *details)
+        view = _modal(params)
         self._trigger_ids.remove(params["trigger_id"])  # each opens one view
-        return {"ok": True, "view": {"id": f"V{self.next_ts()}", "hash": "1.a", **view}}
+        view_id = f"V{self.next_ts()}"
+        self._view_ids.add(view_id)
+        return {"ok": True, "view": {"id": view_id, "hash": "1.a", **view}}
+
+    def _update_view(self, params: Json) -> Json:
+        if params.get("view_id") not in self._view_ids:
+            raise Refused("not_found")
+        return {"ok": True, "view": {"id": params["view_id"], "hash": "2.a", **_modal(params)}}
 
     def _publish_view(self, params: Json) -> Json:
         self._user({"user": params.get("user_id")})
@@ -323,6 +333,32 @@ class Workspace:
         if details or view.get("type") != "home":
             raise Refused("invalid_arguments", *details)
         return {"ok": True, "view": {"id": f"V{self.next_ts()}", "hash": "1.a", **view}}
+
+    def _open_upload(self, params: Json) -> Json:
+        if not params.get("filename") or int(params.get("length") or 0) <= 0:
+            raise Refused("invalid_arguments")
+        file_id = f"F{len(self._files) + 1:04d}"
+        self._files[file_id] = {"name": params["filename"], "length": int(params["length"])}
+        return {"ok": True, "file_id": file_id, "upload_url": f"{self.upload_url}/{file_id}"}
+
+    def take_upload(self, file_id: str, content: bytes) -> None:
+        """Keep what was sent to an upload's URL; raises Refused where it is not as announced."""
+        if len(content) != self._files[file_id]["length"]:
+            raise Refused("length_mismatch")
+        self._files[file_id]["content"] = content
+
+    def _complete_upload(self, params: Json) -> Json:
+        files = [{"id": each["id"], "title": each.get("title", "")} for each in params["files"]]
+        if any("content" not in self._files.get(each["id"], {}) for each in files):
+            raise Refused("file_not_found")
+        if "channel_id" in params:  # without one, the files stay private
+            channel_id = self._open_channel({"channel": params["channel_id"]})
+            comment = params.get("initial_comment")
+            said = {"text": comment} if comment else {"blocks": params.get("blocks")}
+            message = _new_message({**said, "text": comment or "-"}, slack_limits.POST_TEXT)
+            message |= {"subtype": "file_share", "files": files, "ts": self.next_ts()}
+            self._messages[channel_id][message["ts"]] = message
+        return {"ok": True, "files": files}
 
     def _channel(self, params: Json) -> str:
         channel_id = str(params.get("channel") or "")
@@ -372,6 +408,14 @@ def check_message(params: Json, most_text: int) -> None:
     details = slack_limits.problems(blocks)
     if details:
         raise Refused("invalid_blocks", *details)
+
+
+def _modal(params: Json) -> Json:
+    view: Json = params.get("view") or {}
+    details = slack_limits.view_problems(view)
+    if details or view.get("type") != "modal":
+        raise Refused("invalid_arguments", *details)
+    return view
 
 
 def _new_message(params: Json, most_text: int) -> Json:

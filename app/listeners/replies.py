@@ -1,0 +1,136 @@
+"""What people answer by hand: saved by a shortcut, or offered to the reviewers by itself."""
+
+import html
+import logging
+import re
+from typing import Any
+
+from slack_bolt import Ack, App, BoltContext, Respond
+from slack_sdk import WebClient
+from slack_sdk.errors import SlackClientError
+from sqlalchemy.exc import SQLAlchemyError
+
+from app import feedback, fillers, posting, turns
+from app.listeners import strangers
+from app.listeners.actions import acknowledge
+from app.loop import cases, review, review_blocks
+from app.loop.cases import Reply
+from app.loop.review_messages import Reviews
+from retrieval.db import Database
+
+LEAST_WORDS = 8  # of a reply without a link that may answer a question; chosen
+ROOT_TIMEOUT_S = 1  # for what a thread begins with: the form has to be open within 3 s
+
+_LINK = re.compile(r"<(https?://[^|<>]+)")
+
+log = logging.getLogger(__name__)
+
+
+def register(app: App, database: Database, reviews: Reviews) -> None:
+    """Listen to *Save as case* and to its form."""
+
+    def wants_to_save(
+        body: dict[str, Any], client: WebClient, context: BoltContext, respond: Respond
+    ) -> None:
+        message = body["message"]
+        if strangers.is_stranger(body, context):
+            posting.reply_privately(respond, review_blocks.FOR_COLLEAGUES)
+            return
+        if message.get("bot_id") or message.get("subtype") == "bot_message":
+            posting.reply_privately(respond, review_blocks.FOR_REPLIES)
+            return
+        reply = read_reply(body, client, context)
+        if not reply.answer:
+            posting.reply_privately(respond, review_blocks.NO_WORDS)
+            return
+        page = feedback.load_page(database, reply.document_id) if reply.document_id else None
+        view = review_blocks.build_reply_view(reply, page)
+        posting.open_form(client, body["trigger_id"], view)
+
+    def read_reply(body: dict[str, Any], client: WebClient, context: BoltContext) -> Reply:
+        """What a message answers, as far as that shows."""
+        message, channel_id = body["message"], body["channel"]["id"]
+        text, ts, thread_ts = message.get("text") or "", message["ts"], message.get("thread_ts")
+        bot_user_id = str(context.bot_user_id)
+        asked, root = None, ""
+        if thread_ts and thread_ts != ts:
+            asked = review.find_question(database, channel_id, thread_ts, ts)
+            root = "" if asked else find_root(client, channel_id, thread_ts, bot_user_id)
+        return Reply(
+            reply_id=f"{channel_id}-{ts}",
+            question=asked.question if asked else root,
+            answer=turns.build_plain_text(text, bot_user_id=bot_user_id),
+            document_id=find_page(database, text),
+            user_id=body["user"]["id"],
+            trace_id=asked.trace_id if asked else None,
+        )
+
+    def save(ack: Ack, body: dict[str, Any]) -> None:
+        reply = review_blocks.parse_reply_view(body["view"], body["user"]["id"])
+        written = {review_blocks.QUESTION: reply.question, review_blocks.ANSWER: reply.answer}
+        if errors := {name: review_blocks.EMPTY for name, words in written.items() if not words}:
+            ack(response_action="errors", errors=errors)
+            return
+        case_id = cases.propose_reply(database, reply)
+        saved = review_blocks.build_saved_view(cases.load(database, case_id))
+        ack(response_action="update", view=saved)
+        reviews.show(case_id)
+
+    app.shortcut("save_as_case", middleware=[acknowledge])(wants_to_save)
+    app.view(review_blocks.SAVE_REPLY)(save)
+
+
+def offer(body: dict[str, Any], context: BoltContext, database: Database, reviews: Reviews) -> None:
+    """Have the reviewers see what a person answers in the thread of a question that we could not.
+
+    Once a question, and only what has substance. Nobody has asked for it, so what fails is logged.
+    """
+    event, bot_user_id = body["event"], str(context.bot_user_id)
+    text = event.get("text") or ""
+    is_said_by_person = event.get("type") == "message" and turns.may_join(
+        event, bot_user_id=bot_user_id, bot_id=str(context.bot_id)
+    )
+    said = turns.build_plain_text(text, bot_user_id=bot_user_id)
+    is_long = fillers.count_words(said) >= LEAST_WORDS and not fillers.asks(said)
+    # The database is not asked of each word that is said anywhere.
+    if not reviews.is_on or not is_said_by_person or not (is_long or _LINK.search(text)):
+        return
+    if strangers.is_stranger(body, context):
+        return
+    try:
+        asked = review.find_question(database, event["channel"], event["thread_ts"], event["ts"])
+        if asked is None or not asked.is_open or asked.user_id == event["user"]:
+            return
+        document_id = find_page(database, text)
+        if not is_long and document_id is None:
+            return
+        reply = Reply(
+            reply_id=str(asked.trace_id),
+            question=asked.question,
+            answer=said[: review_blocks.FIELD_LENGTH],
+            document_id=document_id,
+            user_id=event["user"],
+            trace_id=asked.trace_id,
+        )
+        reviews.show(cases.propose_reply(database, reply))
+    except SQLAlchemyError:
+        log.exception("Could not offer a reply for review")
+
+
+def find_page(database: Database, text: str) -> int | None:
+    """The document_id of the first page of the index that a Slack message links to."""
+    urls = [html.unescape(url) for url in _LINK.findall(text)]
+    return review.find_linked_page(database, urls) if urls else None
+
+
+def find_root(client: WebClient, channel_id: str, thread_ts: str, bot_user_id: str) -> str:
+    """What a thread begins with, as plain words; "" where the app may not read it."""
+    try:
+        found = posting.hasten(client, ROOT_TIMEOUT_S).conversations_replies(
+            channel=channel_id, ts=thread_ts, limit=1
+        )
+    except (SlackClientError, *posting.CONNECTION_FAULTS) as error:
+        log.info("No thread read in %s: %s", channel_id, type(error).__name__)
+        return ""
+    root, *_ = found.get("messages") or [{}]
+    return turns.build_plain_text(root.get("text") or "", bot_user_id=bot_user_id)

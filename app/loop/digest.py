@@ -1,0 +1,211 @@
+"""What a week was like, for those who look after Footnote: gaps, stale pages, figures, cases."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, time, timedelta
+
+from slack_sdk import WebClient
+from slack_sdk.errors import SlackApiError
+from sqlalchemy import Connection, text
+
+from app import mrkdwn, posting, ragstats
+from app.blocks import Message
+from app.config import Settings
+from app.loop import caseset, schedule
+from app.ragstats import Part
+from app.stats import Scope, Stats, Viewer, load_stats
+from retrieval.db import Database
+
+JOB = "digest"  # in scheduled_runs
+DAYS = 7
+MOST_STALE = 5  # pages that are named; the others are counted
+TITLE_LENGTH = 80
+OWNER_LENGTH = 40
+LINK_LENGTH = 700  # with its label; of a longer one the label is left, so that all fits a message
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StalePage:
+    """A page that answers rested on though it may no longer hold."""
+
+    title: str
+    url: str
+    owner: str | None
+    verified_at: date | None  # None: a later edition of it was cited beside it
+    answers: int  # that cite it
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CaseCounts:
+    """How the set of cases has grown."""
+
+    new: int  # in the week, whatever became of them
+    approved: int  # in the week
+    waiting: int  # for a review, now
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recall:
+    """recall@5 of the nightly runs."""
+
+    begin: float  # of the last run before the week, else of its first
+    end: float  # of the last
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Digest:
+    """All that is told of a week."""
+
+    until: date
+    stats: Stats  # of the week, beside the week before
+    stale: tuple[StalePage, ...]  # the most cited first
+    stale_count: int  # pages, of which stale has the first
+    cases: CaseCounts
+    recall: Recall | None  # None: the set was not run
+
+
+def post_weekly(
+    client: WebClient, database: Database, settings: Settings, *, now: datetime
+) -> bool:
+    """Post the digest if nobody has in this ISO week, in any process; whether this call has.
+
+    Raises as post does. What Slack has refused is tried again when this is next called.
+    """
+    monday = datetime.combine(now.date() - timedelta(days=now.weekday()), time.min, UTC)
+    if settings.report_channel is None or not schedule.claim(database, JOB, monday):
+        return False
+    try:
+        post(client, database, settings)
+    except (SlackApiError, posting.PostLost) as error:
+        if posting.has_surely_posted_nothing(error):
+            schedule.release(database, JOB, monday)
+        else:
+            schedule.finish(database, JOB, monday)
+        raise
+    schedule.finish(database, JOB, monday)
+    return True
+
+
+def post(client: WebClient, database: Database, settings: Settings) -> None:
+    """Tell the report's channel of the last week; without one, nothing.
+
+    Raises SlackApiError when Slack refuses it, and PostLost when nobody knows whether it stands
+    there.
+    """
+    if settings.report_channel is not None:
+        message = build_message(load(database, settings))
+        posting.tell(client, settings.report_channel, message)
+
+
+def load(database: Database, settings: Settings) -> Digest:
+    """The last seven days as an admin may see them."""
+    viewer = Viewer(is_admin=True)
+    stats = load_stats(database, Scope(days=DAYS), viewer=viewer, settings=settings)
+    with database.snapshot() as connection:
+        stale = _load_stale(connection, settings.freshness_days)
+        return Digest(
+            until=datetime.now(UTC).date(),
+            stats=stats,
+            stale=tuple(stale[:MOST_STALE]),
+            stale_count=len(stale),
+            cases=_load_cases(connection),
+            recall=_load_recall(connection),
+        )
+
+
+def build_message(digest: Digest) -> Message:
+    """The digest for Slack."""
+    heading = Part(title=f"The week to {digest.until:%Y-%m-%d}", lines=())
+    stats = digest.stats
+    parts = [heading, ragstats.build_sums(stats, mrkdwn.quote)]
+    if stats.gaps.groups:
+        parts.append(ragstats.build_few_gaps(stats, mrkdwn.quote))
+    if digest.stale:
+        parts.append(Part(title="Stale pages most cited", lines=tuple(_build_stale(digest))))
+    parts.append(Part(title="Cases", lines=tuple(_build_cases(digest))))
+    return ragstats.build_parts(parts)
+
+
+def _build_stale(digest: Digest) -> Iterator[str]:
+    for page in digest.stale:
+        facts = [
+            f"{page.answers:,} {'answer' if page.answers == 1 else 'answers'}",
+            _build_link(page),
+            f"last verified {page.verified_at}" if page.verified_at else "a later edition exists",
+            mrkdwn.quote(page.owner, OWNER_LENGTH) if page.owner else "no owner",
+        ]
+        yield " · ".join(facts)
+    if more := digest.stale_count - len(digest.stale):
+        yield f"and {more:,} {'page' if more == 1 else 'pages'} more"
+
+
+def _build_link(page: StalePage) -> str:
+    link = mrkdwn.link(page.url, mrkdwn.flatten(page.title, TITLE_LENGTH))
+    is_link = link.startswith("<") and len(link) <= LINK_LENGTH
+    return link if is_link else mrkdwn.quote(page.title, TITLE_LENGTH)
+
+
+def _build_cases(digest: Digest) -> Iterator[str]:
+    cases, recall = digest.cases, digest.recall
+    yield f"{cases.new:,} new, {cases.approved:,} approved, {cases.waiting:,} waiting for a review"
+    if recall:
+        yield f"Nightly recall@5: {recall.begin:.2f} → {recall.end:.2f}"
+
+
+def _load_stale(connection: Connection, freshness_days: int) -> list[StalePage]:
+    """The pages that the week's answers cite and that were stale then and are so still."""
+    rows = connection.execute(
+        text("""
+            WITH cited AS (
+                SELECT trace_id, asked_at, citation ->> 'path' AS path, citation ->> 'url' AS url,
+                       citation ->> 'caveat' AS caveat
+                FROM traces CROSS JOIN LATERAL jsonb_array_elements(citations) AS citation
+                WHERE asked_at >= now() - make_interval(days => :days) AND is_question(traces)
+            )
+            SELECT title, documents.url, owner,
+                   CASE WHEN verified_at < current_date - :freshness_days THEN verified_at END
+                       AS verified_at,
+                   count(DISTINCT trace_id) AS answers
+            FROM cited JOIN documents ON documents.path = cited.path AND documents.url = cited.url
+            WHERE verified_at < current_date - :freshness_days
+            OR (caveat IS NOT NULL AND (verified_at IS NULL OR verified_at <= asked_at::date))
+            GROUP BY document_id
+            ORDER BY answers DESC, verified_at NULLS LAST, title
+        """),
+        {"days": DAYS, "freshness_days": freshness_days},
+    )
+    return [StalePage(**row._mapping) for row in rows]
+
+
+def _load_cases(connection: Connection) -> CaseCounts:
+    row = connection.execute(
+        text("""
+            SELECT count(*) FILTER (WHERE created_at >= since) AS new,
+                   count(*) FILTER (WHERE state = 'approved' AND reviewed_at >= since) AS approved,
+                   count(*) FILTER (WHERE state = 'proposed') AS waiting
+            FROM eval_cases CROSS JOIN (SELECT now() - make_interval(days => :days)) AS week (since)
+        """),
+        {"days": DAYS},
+    ).one()
+    return CaseCounts(**row._mapping)
+
+
+def _load_recall(connection: Connection) -> Recall | None:
+    row = connection.execute(
+        text("""
+            WITH runs AS (
+                SELECT (means #>> '{all,recall@5}')::float8 AS recall,
+                       started_at < now() - make_interval(days => :days) AS is_before,
+                       row_number() OVER (ORDER BY run_id) AS number
+                FROM eval_runs
+                WHERE cases_name = :name AND means #>> '{all,recall@5}' IS NOT NULL
+            )
+            SELECT (SELECT recall FROM runs WHERE NOT is_before
+                    ORDER BY number DESC LIMIT 1) AS end,
+                   (SELECT recall FROM runs
+                    ORDER BY is_before DESC, CASE WHEN is_before THEN -number ELSE number END
+                    LIMIT 1) AS begin
+        """),
+        {"days": DAYS, "name": caseset.NAME},
+    ).one()
+    return None if row.end is None else Recall(begin=row.begin, end=row.end)

@@ -1,0 +1,91 @@
+"""What the index was when cases were run over it, to be told later what is not as it was."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from sqlalchemy import Connection, text
+
+from retrieval import generations
+from retrieval.embedding import Vectors
+from retrieval.retrieve import Retriever
+
+PROBE_DIGITS = 4  # the similarity of two probes is then right to three digits
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Index:
+    """What was searched, and with which model; None and nothing where nothing was indexed."""
+
+    generation_id: int | None
+    chunker: str | None
+    embedder: str | None
+    probe: tuple[float, ...]  # of the embedder that built the index
+    model: str  # the embedder that was loaded; where it is another one, nothing is found
+    model_probe: tuple[float, ...]
+    documents: int
+    sections: int
+    chunks: int
+    kinds: Mapping[str, int]  # documents by the ending of their path, as ".md"
+    failure: str | None = None  # why nothing could be searched
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def load(retriever: Retriever) -> Index:
+    """The index as it is now; whether it fits the model is not looked at."""
+    with retriever.database.snapshot() as connection:
+        generation = generations.load(connection, "active")
+        sections, chunks = _count_parts(
+            connection, generation.generation_id if generation else None
+        )
+        kinds = _load_kinds(connection)
+    return Index(
+        generation_id=generation.generation_id if generation else None,
+        chunker=generation.chunker if generation else None,
+        embedder=generation.embedder if generation else None,
+        probe=_round(generation.probe) if generation else (),
+        model=retriever.embedder.name,
+        model_probe=_round(retriever.embedder.probe),
+        documents=sum(kinds.values()),
+        sections=sections,
+        chunks=chunks,
+        kinds=kinds,
+    )
+
+
+def parse(fields: Mapping[str, Any]) -> Index | None:
+    """What to_json gave; None where an older version of Footnote noted less, or nothing."""
+    try:
+        probes = {name: tuple(fields[name]) for name in ("probe", "model_probe")}
+        return Index(**{**fields, **probes})
+    except (KeyError, TypeError):
+        return None
+
+
+def _count_parts(connection: Connection, generation_id: int | None) -> tuple[int, int]:
+    """How many sections and chunks a generation has."""
+    row = connection.execute(
+        text("""
+            SELECT (SELECT count(*) FROM sections WHERE generation_id = :generation_id) AS sections,
+                   (SELECT count(*) FROM chunks WHERE generation_id = :generation_id) AS chunks
+        """),
+        {"generation_id": generation_id},
+    ).one()
+    return row.sections, row.chunks
+
+
+def _load_kinds(connection: Connection) -> dict[str, int]:
+    rows = connection.execute(
+        text(r"""
+            SELECT coalesce(lower(substring(path FROM '\.[^./]+$')), '') AS kind,
+                   count(*) AS documents
+            FROM documents GROUP BY 1 ORDER BY 1
+        """)
+    )
+    return {row.kind: row.documents for row in rows}
+
+
+def _round(vector: Vectors) -> tuple[float, ...]:
+    return tuple(round(float(value), PROBE_DIGITS) for value in vector)

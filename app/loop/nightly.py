@@ -1,0 +1,237 @@
+"""The nightly run: all approved cases over the live index, the report of it, and its ticket."""
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from slack_sdk import WebClient
+from slack_sdk.errors import SlackApiError
+from sqlalchemy import text
+
+from app import evaluating, posting
+from app.blocks import Message
+from app.config import Settings
+from app.evaluating import EvalSet, Progress, Run, StoredRun
+from app.generate.generator import Generator
+from app.loop import caseset, chart, digest, drops, nightly_blocks, tickets, trackers
+from app.loop.chart import Point
+from app.loop.drops import METRIC, WINDOW
+from app.loop.nightly_blocks import Figure, Night, PageLink
+from app.posting import File
+from retrieval.db import Database
+from retrieval.errors import ConfigError, FootnoteError, IndexMismatch
+from retrieval.evaluation import CaseResult
+from retrieval.retrieve import Retriever
+
+if TYPE_CHECKING:  # takes seconds to import, and no night needs it
+    from app.reword import Rewriter
+
+CHARTED = 60  # runs
+NO_PICTURE = "There is no picture, as Slack did not take it: {reason}."
+NO_SCOPE = "the app lacks the scope files:write"
+
+log = logging.getLogger(__name__)
+
+
+class ReportRefused(FootnoteError):
+    """Slack did not take the report; a right REPORT_CHANNEL, or inviting Footnote there, helps."""
+
+
+def find_client(settings: Settings) -> WebClient | None:
+    """What posts the report, None where no channel for it is set.
+
+    Raises ConfigError when the token for it is not, or there is neither channel nor tracker, and
+    as trackers.build does.
+    """
+    trackers.build(settings)
+    if settings.report_channel is None:
+        if settings.tickets is None:
+            raise ConfigError("Set REPORT_CHANNEL, TICKETS or both: there is nobody to tell.")
+        return None
+    if settings.slack_bot_token is None:
+        raise ConfigError("REPORT_CHANNEL is set: set SLACK_BOT_TOKEN too.")
+    token = settings.slack_bot_token.get_secret_value()
+    return posting.build_client(token, settings.slack_api_url)
+
+
+def run(retriever: Retriever, settings: Settings, client: WebClient, *, progress: Progress) -> None:
+    """Measure all approved cases, if there are any, and report that; once a week the digest.
+
+    Raises as report does.
+    """
+    database = retriever.database
+    caseset.follow_pages(database)
+    try:
+        eval_set = caseset.load_set(database)
+    except ConfigError:
+        log.info("No case is approved: nothing was run")
+    else:
+        report(database, settings, client, measure(retriever, eval_set, progress=progress))
+    _post_digest(database, settings, client)
+
+
+def _post_digest(database: Database, settings: Settings, client: WebClient) -> None:
+    """Post the digest of the week if it is due; refused, it is tried again the next night."""
+    try:
+        digest.post_weekly(client, database, settings, now=datetime.now(UTC))
+    except SlackApiError as error:
+        log.error("No digest in %s: %s", settings.report_channel, error.response.get("error"))
+    except posting.PostLost:
+        log.warning("The digest may stand in %s", settings.report_channel)
+
+
+def measure(
+    retriever: Retriever,
+    eval_set: EvalSet,
+    *,
+    progress: Progress,
+    generator: Generator | None = None,
+    rewriter: "Rewriter | None" = None,
+    before: StoredRun | None = None,
+) -> Run:
+    """As evaluating.run, but in an index that cannot be searched nothing is found.
+
+    One that does not fit the model is such a one: nobody gets an answer from it, either.
+    """
+    try:
+        return evaluating.run(
+            retriever,
+            eval_set,
+            progress=progress,
+            generator=generator,
+            rewriter=rewriter,
+            before=before,
+        )
+    except (ConfigError, IndexMismatch) as error:
+        log.error("Nothing could be searched: %s", type(error).__name__)
+        return evaluating.run_in_vain(retriever, eval_set, str(error), before=before)
+
+
+def report(database: Database, settings: Settings, client: WebClient | None, run: Run) -> Night:
+    """Tell of a run what there is to tell: to the tracker first, then to the report's channel.
+
+    Where no channel is set, or there is no client, nothing is posted. Raises ConfigError as
+    trackers.build does, ReportRefused, and PostLost when nobody knows whether it stands there.
+    """
+    took_s = (datetime.now(UTC) - run.started_at).total_seconds()
+    tracker = trackers.build(settings)
+    runs = evaluating.load_runs(database, run.name, before=run.run_id, limit=WINDOW)
+    drop = drops.find(runs, run)
+    alarm = tickets.raise_alarm(database, drop, run) if drop else None
+    news = tickets.keep_up(database, tracker, run, runs, alarm) if tracker else None
+    standing = _load_standing(database)
+    night = Night(
+        run=run,
+        before=next(iter(runs), None),
+        recall=_build_figure(run.results, runs),
+        held_out=_build_figure(standing.pick_held_out(run.results), runs),
+        pages=_load_pages(database, run),
+        alarm=alarm,
+        news=news,
+        orphaned=standing.orphaned,
+        proposed=standing.proposed,
+        took_s=took_s,
+    )
+    if client is not None and settings.report_channel is not None:
+        points = load_points(database, run, standing.held_out)
+        _post(client, settings.report_channel, nightly_blocks.build_message(night), points)
+    return night
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Standing:
+    """How the set stands."""
+
+    held_out: frozenset[str]  # ids of approved cases that nothing is fitted on
+    orphaned: int  # approved cases
+    proposed: int
+
+    def pick_held_out(self, results: Sequence[CaseResult]) -> list[CaseResult]:
+        return [result for result in results if result.case.case_id in self.held_out]
+
+
+def _load_standing(database: Database) -> Standing:
+    with database.transaction() as connection:
+        row = connection.execute(
+            text("""
+                SELECT coalesce(array_agg(case_id)
+                           FILTER (WHERE state = 'approved' AND held_out), '{}') AS held_out,
+                       count(*) FILTER (
+                           WHERE state = 'approved' AND orphaned_at IS NOT NULL) AS orphaned,
+                       count(*) FILTER (WHERE state = 'proposed') AS proposed
+                FROM eval_cases
+            """)
+        ).one()
+    return Standing(held_out=frozenset(row.held_out), orphaned=row.orphaned, proposed=row.proposed)
+
+
+def _build_figure(results: Sequence[CaseResult], runs: Sequence[StoredRun]) -> Figure | None:
+    """recall@5 of these cases, and what it was in the first of the runs."""
+    values = [result.values[METRIC] for result in results if METRIC in result.values]
+    if not values:
+        return None
+    return Figure(
+        cases=len(values),
+        value=sum(values) / len(values),
+        difference=drops.compare(runs[0], results) if runs else None,
+    )
+
+
+def _load_pages(database: Database, run: Run) -> dict[str, PageLink]:
+    """The pages that answer the cases, by path; of two sources with one path, either."""
+    paths = {gold.doc for result in run.results for each in result.case.answers for gold in each}
+    with database.transaction() as connection:
+        rows = connection.execute(
+            text("SELECT path, title, url FROM documents WHERE path = ANY(:paths)"),
+            {"paths": sorted(paths)},
+        )
+        return {row.path: PageLink(title=row.title, url=row.url) for row in rows}
+
+
+def load_points(database: Database, run: Run, held_out: frozenset[str]) -> list[Point]:
+    """The last runs of the set as they are drawn, up to this one, oldest first.
+
+    Those held out are the cases that are so now, at any time.
+    """
+    with database.transaction() as connection:
+        rows = connection.execute(
+            text("""
+                SELECT started_at, CAST(means -> 'all' ->> :metric AS float8) AS recall,
+                       (SELECT avg(CAST(result ->> :metric AS float8))
+                        FROM jsonb_array_elements(results) AS result
+                        WHERE result ->> 'id' = ANY(:held_out)) AS held_out
+                FROM eval_runs WHERE cases_name = :name AND run_id <= :run_id
+                ORDER BY run_id DESC LIMIT :charted
+            """),
+            {
+                "metric": METRIC,
+                "held_out": sorted(held_out),
+                "name": run.name,
+                "run_id": run.run_id,
+                "charted": CHARTED,
+            },
+        )
+        return [Point(**row._mapping) for row in rows][::-1]
+
+
+def _post(client: WebClient, channel_id: str, message: Message, points: Sequence[Point]) -> None:
+    """Post the report once: with the picture or, where Slack does not take that, without."""
+    picture = File(
+        name="recall.png",
+        content=chart.build_png(points),
+        alt_text=chart.build_alt_text(points),
+    )
+    try:
+        try:
+            posting.share(client, channel_id, message, picture)
+        except posting.FileRefused as error:
+            log.warning("No picture in %s: %s", channel_id, error)
+            reason = NO_SCOPE if str(error) == "missing_scope" else str(error)
+            note = NO_PICTURE.format(reason=reason)
+            posting.tell(client, channel_id, nightly_blocks.add_note(message, note))
+    except SlackApiError as error:
+        told = error.response.get("error")
+        log.error("No report in %s: %s", channel_id, told)
+        raise ReportRefused(f"Slack does not take the report for {channel_id}: {told}.") from error

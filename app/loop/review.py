@@ -1,0 +1,297 @@
+"""What a reviewer sees of one case: the answers it rests on, what is said of them, what answers."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from uuid import UUID
+
+from sqlalchemy import Connection, text
+
+from app.feedback import Reason
+from app.loop import cases, faults
+from app.loop.cases import Case
+from app.loop.faults import Fault
+from app.records import Nearest
+from retrieval.db import Database
+
+MOST_NEAREST = 3  # of what was found where nothing was kept; chosen
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Flag:
+    """A 👎 with what its voter says is wrong."""
+
+    user_id: str
+    reason: Reason | None
+    note: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """A section that was found for a question."""
+
+    place: str  # title › heading, or the path where the section is gone
+    url: str  # "" where it is gone
+    relevance: float  # 0 where it was not scored
+    is_kept: bool  # the answer was made from it
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KnownPage:
+    """A page of the index that a case is about."""
+
+    document_id: int
+    doc: str  # its path
+    title: str
+    url: str
+    owner: str | None
+    source: str
+    span: str | None = None  # of what answers, if that is known
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """Where a question was asked in Slack."""
+
+    channel_id: str
+    message_ts: str
+    thread_ts: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Review:
+    """A case with all that helps to decide about it."""
+
+    case: Case
+    flags: tuple[Flag, ...]  # on any of its answers, the oldest first
+    asked: Asked | None  # last; None outside Slack
+    answer: str  # the last one; "" where there is none
+    is_abstained: bool  # that answer says that there is none
+    found: tuple[Found, ...]  # what was kept for the last answer, else what came nearest
+    fault: Fault | None  # of the last answer; None where there is none, or it was right
+    pages: tuple[KnownPage, ...]  # that answer, as far as they are in the index
+    used: KnownPage | None  # what the last answer rests on first
+    alike: Case | None  # the one whose question is nearest, if it is nearly the same
+
+    @property
+    def kept(self) -> tuple[Found, ...]:
+        """What the last answer was made from, best first."""
+        return tuple(each for each in self.found if each.is_kept)
+
+    @property
+    def page_at_hand(self) -> KnownPage | None:
+        """The page that is wrong, where one says that the page is."""
+        return self.pages[0] if self.pages else self.used
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ThreadQuestion:
+    """What was asked in a thread."""
+
+    trace_id: UUID
+    question: str  # as it was searched for
+    user_id: str | None
+    is_open: bool  # we found no answer, and no case has one or was decided
+
+
+def load_review(database: Database, case_id: str, freshness_days: int) -> Review | None:
+    """A case as it is to be reviewed now; None when there is no such one."""
+    case = cases.load(database, case_id)
+    if case is None:
+        return None
+    latest = case.trace_ids[0] if case.trace_ids else None
+    alike = _load_alike(database, case_id)
+    with database.transaction() as connection:
+        answer, is_abstained, asked = _load_answer(connection, latest)
+        return Review(
+            case=case,
+            flags=_load_flags(connection, case.trace_ids),
+            asked=asked,
+            answer=answer,
+            is_abstained=is_abstained,
+            found=_load_candidates(connection, latest),
+            fault=faults.find_fault(connection, latest, freshness_days=freshness_days)
+            if latest
+            else None,
+            pages=_load_pages(connection, case),
+            used=_load_used(connection, latest),
+            alike=alike,
+        )
+
+
+def find_question(
+    database: Database, channel_id: str, thread_ts: str, reply_ts: str
+) -> ThreadQuestion | None:
+    """The last question that we were asked in a thread before a reply."""
+    with database.transaction() as connection:
+        row = connection.execute(
+            text("""
+                SELECT trace_id, coalesce(queries[1], question) AS question, user_id,
+                       outcome = 'abstained' AND answer_ts <> '{}' AND NOT EXISTS (
+                           SELECT FROM case_traces JOIN eval_cases USING (case_id)
+                           WHERE case_traces.trace_id = traces.trace_id
+                           AND (state <> 'proposed' OR eval_cases.answer <> '')
+                       ) AS is_open
+                FROM traces
+                WHERE channel_id = :channel_id AND thread_ts = :thread_ts
+                AND message_ts < :reply_ts AND is_shown(traces)
+                ORDER BY message_ts DESC LIMIT 1
+            """),
+            {"channel_id": channel_id, "thread_ts": thread_ts, "reply_ts": reply_ts},
+        ).one_or_none()
+    return ThreadQuestion(**row._mapping) if row else None
+
+
+def find_linked_page(database: Database, urls: Sequence[str]) -> int | None:
+    """The document_id of the first of these addresses that is a page of the index's.
+
+    What an address has after "?" or "#", and a "/" at its end, do not count.
+    """
+    with database.transaction() as connection:
+        return connection.execute(
+            text(r"""
+                SELECT document_id
+                FROM unnest(CAST(:urls AS text[])) WITH ORDINALITY AS linked (url, number)
+                JOIN documents ON regexp_replace(documents.url, '/?([?#].*)?$', '')
+                    = regexp_replace(linked.url, '/?([?#].*)?$', '')
+                WHERE documents.url <> ''
+                ORDER BY number, document_id LIMIT 1
+            """),
+            {"urls": list(urls)},
+        ).scalar()
+
+
+def load_pages(database: Database, document_ids: Sequence[int]) -> list[KnownPage]:
+    """Those of these pages that are in the index still, in this order."""
+    with database.transaction() as connection:
+        rows = connection.execute(
+            text("""
+                SELECT document_id, path AS doc, title, url, owner, source
+                FROM documents WHERE document_id = ANY(:document_ids)
+            """),
+            {"document_ids": list(document_ids)},
+        )
+        found = {row.document_id: KnownPage(**row._mapping) for row in rows}
+    return [found[each] for each in document_ids if each in found]
+
+
+def holds(database: Database, document_id: int, span: str) -> bool:
+    """Whether a passage stands in a page word for word, whatever the white space."""
+    with database.transaction() as connection:
+        page = connection.execute(
+            text("SELECT text FROM documents WHERE document_id = :document_id"),
+            {"document_id": document_id},
+        ).scalar()
+    return page is not None and " ".join(span.split()) in " ".join(page.split())
+
+
+def _load_answer(connection: Connection, trace_id: UUID | None) -> tuple[str, bool, Asked | None]:
+    row = connection.execute(
+        text("""
+            SELECT surface, channel_id, message_ts, thread_ts, coalesce(answer, '') AS answer,
+                   outcome = 'abstained' AS is_abstained
+            FROM traces WHERE trace_id = :trace_id AND is_shown(traces)
+        """),
+        {"trace_id": trace_id},
+    ).one_or_none()
+    if row is None:
+        return "", False, None
+    asked = Asked(channel_id=row.channel_id, message_ts=row.message_ts, thread_ts=row.thread_ts)
+    return row.answer, row.is_abstained, asked if row.surface == "slack" else None
+
+
+def _load_flags(connection: Connection, trace_ids: Sequence[UUID]) -> tuple[Flag, ...]:
+    rows = connection.execute(
+        text("""
+            SELECT user_id, reason, note FROM feedback
+            WHERE trace_id = ANY(:trace_ids) AND vote < 0 ORDER BY voted_at
+        """),
+        {"trace_ids": list(trace_ids)},
+    )
+    return tuple(Flag(**row._mapping) for row in rows)
+
+
+def _load_candidates(connection: Connection, trace_id: UUID | None) -> tuple[Found, ...]:
+    """What was kept, else what came nearest, under the names that it has now."""
+    rows = connection.execute(
+        text("""
+            SELECT found ->> 'doc' AS path, (found ->> 'relevance')::float8 AS relevance,
+                   coalesce(sections.heading_path, '{}') AS heading_path,
+                   coalesce(title, found ->> 'doc') AS title, coalesce(url, '') AS url,
+                   array_position(kept, (found ->> 'section_id')::bigint) IS NOT NULL AS is_kept
+            FROM traces
+            CROSS JOIN jsonb_array_elements(candidates) AS found
+            LEFT JOIN sections ON sections.section_id = (found ->> 'section_id')::bigint
+            LEFT JOIN documents ON documents.document_id = (found ->> 'document_id')::bigint
+            WHERE trace_id = :trace_id
+            AND (kept = '{}' OR (found ->> 'section_id')::bigint = ANY(kept))
+            ORDER BY array_position(kept, (found ->> 'section_id')::bigint), relevance DESC
+            LIMIT CASE WHEN (SELECT kept = '{}' FROM traces WHERE trace_id = :trace_id)
+                THEN :nearest END
+        """),
+        {"trace_id": trace_id, "nearest": MOST_NEAREST},
+    )
+    return tuple(
+        Found(
+            place=Nearest(
+                path=row.path,
+                title=row.title,
+                heading_path=tuple(row.heading_path),
+                url=row.url,
+            ).place,
+            url=row.url,
+            relevance=row.relevance or 0,
+            is_kept=row.is_kept,
+        )
+        for row in rows
+    )
+
+
+def _load_pages(connection: Connection, case: Case) -> tuple[KnownPage, ...]:
+    rows = connection.execute(
+        text("""
+            SELECT DISTINCT ON (path) document_id, path AS doc, title, url, owner, source
+            FROM documents WHERE path = ANY(:paths) ORDER BY path, document_id
+        """),
+        {"paths": [gold.doc for gold in case.gold]},
+    )
+    found = {row.doc: row._mapping for row in rows}
+    return tuple(
+        KnownPage(**found[gold.doc], span=gold.span) for gold in case.gold if gold.doc in found
+    )
+
+
+def _load_used(connection: Connection, trace_id: UUID | None) -> KnownPage | None:
+    """The page cited first, else kept first."""
+    row = connection.execute(
+        text("""
+            SELECT document_id, path AS doc, title, url, owner, source
+            FROM documents WHERE document_id = (
+                SELECT (found ->> 'document_id')::bigint
+                FROM traces CROSS JOIN jsonb_array_elements(candidates) AS found
+                WHERE trace_id = :trace_id AND (found ->> 'section_id')::bigint
+                    = coalesce((citations -> 0 ->> 'section_id')::bigint, kept[1])
+                LIMIT 1
+            )
+        """),
+        {"trace_id": trace_id},
+    ).one_or_none()
+    return KnownPage(**row._mapping) if row else None
+
+
+def _load_alike(database: Database, case_id: str) -> Case | None:
+    """By the vectors of what was searched for, so that nothing is embedded."""
+    with database.transaction() as connection:
+        alike: str | None = connection.execute(
+            text("""
+                SELECT other_link.case_id
+                FROM case_traces AS own_link JOIN traces AS own USING (trace_id)
+                CROSS JOIN case_traces AS other_link
+                JOIN traces AS other ON other.trace_id = other_link.trace_id
+                WHERE own_link.case_id = :case_id AND other_link.case_id <> :case_id
+                AND CASE WHEN vector_dims(own.embedding) = vector_dims(other.embedding)
+                    THEN 1 - (own.embedding <=> other.embedding) >= :alike END
+                ORDER BY own.embedding <=> other.embedding LIMIT 1
+            """),
+            {"case_id": case_id, "alike": cases.ALIKE},
+        ).scalar()
+    return cases.load(database, alike) if alike else None

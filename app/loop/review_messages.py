@@ -1,0 +1,133 @@
+"""The message to the reviewers about each case: posted once, kept up to date, taken back."""
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from uuid import UUID
+
+from slack_sdk import WebClient
+from slack_sdk.errors import SlackApiError, SlackClientError
+from sqlalchemy.exc import SQLAlchemyError
+
+from app import posting
+from app.blocks import Message
+from app.loop import cases, review_blocks
+from app.loop.cases import Case
+from app.loop.review import load_review
+from app.workspace import Workspace
+from retrieval.db import Database
+
+MOST_CHANGES = 3  # in a row, where others decide meanwhile; the next change shows the rest; chosen
+
+log = logging.getLogger(__name__)
+
+
+class Reviews:
+    """What stands in the channel of the reviewers; without a channel, nothing does.
+
+    Whatever Slack refuses is logged: who votes or decides is not to blame, and the next change to
+    the case tries again.
+    """
+
+    def __init__(
+        self,
+        client: WebClient,
+        database: Database,
+        workspace: Workspace,
+        *,
+        channel_id: str | None,
+        freshness_days: int,
+    ) -> None:
+        self._client = client
+        self._database = database
+        self._workspace = workspace
+        self._channel_id = channel_id
+        self._freshness_days = freshness_days
+
+    @property
+    def is_on(self) -> bool:
+        """Whether there is a channel in which people review."""
+        return self._channel_id is not None
+
+    @contextmanager
+    def following(self, trace_id: UUID | None) -> Iterator[None]:
+        """Have the reviewers see what the block changes about an answer, if it is one."""
+        if not self.is_on or trace_id is None:
+            yield
+            return
+        before = cases.find(self._database, trace_id)
+        yield
+        try:
+            after = cases.find(self._database, trace_id)
+            if before is not None and cases.load(self._database, before.case_id) is None:
+                self._take_back(before)
+            elif before is not None:
+                self.show(before.case_id)
+            if after is not None and (before is None or after.case_id != before.case_id):
+                self.show(after.case_id)
+        except SQLAlchemyError:  # what was changed is changed, and told
+            log.exception("The reviewers do not see what became of answer %s", trace_id)
+
+    def show(self, case_id: str) -> None:
+        """Have the message of a case show it as it is now; a proposed one gets one, once."""
+        if self._channel_id is None:
+            return
+        case = cases.load(self._database, case_id)
+        if case is None:
+            return
+        try:
+            if case.review_ts is not None:
+                self._keep_up(case)
+            elif cases.claim_review(self._database, case_id, self._channel_id):
+                self._post(case_id, self._channel_id)
+        except (SlackClientError, *posting.CONNECTION_FAULTS) as error:
+            log.warning("Case %s is not up to date in Slack: %s", case_id, type(error).__name__)
+
+    def find_link(self, case: Case) -> str | None:
+        """Where the message of a case stands."""
+        url = self._workspace.find_url()
+        if url is None or case.review_channel_id is None or case.review_ts is None:
+            return None
+        place = f"{url.rstrip('/')}/archives/{case.review_channel_id}"
+        return f"{place}/p{case.review_ts.replace('.', '')}"
+
+    def _post(self, case_id: str, channel_id: str) -> None:
+        message = self._build(case_id)
+        if message is None:  # taken back meanwhile
+            return
+        try:
+            ts = posting.tell(self._client, channel_id, message)
+        except (SlackApiError, posting.PostLost) as error:
+            if posting.has_surely_posted_nothing(error):
+                cases.release_review(self._database, case_id)
+            response = error.response if isinstance(error, SlackApiError) else {}
+            reason = response.get("error", type(error.__cause__).__name__)
+            log.warning("Case %s is not posted in %s: %s", case_id, channel_id, reason)
+            return
+        if not cases.save_review_ts(self._database, case_id, ts):
+            posting.take_back(self._client, channel_id, ts)
+            return
+        case = cases.load(self._database, case_id)
+        if case is not None:
+            self._keep_up(case, message)
+
+    def _keep_up(self, case: Case, shown: Message | None = None) -> None:
+        """Change the message until it shows the case as it is: others may decide meanwhile."""
+        for _ in range(MOST_CHANGES):
+            message = self._build(case.case_id)
+            if message is None:
+                self._take_back(case)
+            if message is None or message == shown:
+                return
+            posting.change(self._client, str(case.review_channel_id), str(case.review_ts), message)
+            shown = message
+
+    def _build(self, case_id: str) -> Message | None:
+        review = load_review(self._database, case_id, self._freshness_days)
+        if review is None:
+            return None
+        return review_blocks.build_message(review, self._workspace.find_url())
+
+    def _take_back(self, case: Case) -> None:
+        if case.review_channel_id is not None and case.review_ts is not None:
+            posting.take_back(self._client, case.review_channel_id, case.review_ts)

@@ -1,0 +1,227 @@
+"""A nightly run from the set to the posted report."""
+
+import logging
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from pydantic import SecretStr
+from sqlalchemy import text
+
+from app import evaluating, posting
+from app.config import Settings
+from app.evaluating import EvalSet
+from app.loop import casefiles, nightly
+from retrieval.db import Database
+from retrieval.errors import ConfigError
+from retrieval.retrieve import Retriever
+from retrieval.tuning import DEFAULT
+from tests.app import eval_runs
+from tests.app.nights import CASES, REPORT_CHANNEL, ignore, on_github, pass_night
+from tests.conftest import SAMPLE
+from tests.stand_ins.slack import SlackStandIn
+from tests.stand_ins.tracker import TrackerStandIn
+
+FEW = EvalSet(name="cases", cases=CASES[:12])
+REPORTING = Settings(report_channel=REPORT_CHANNEL)
+
+
+@pytest.fixture
+def tracker() -> Iterator[TrackerStandIn]:
+    with TrackerStandIn() as stand_in:
+        yield stand_in
+
+
+def read(message: dict[str, object]) -> str:
+    blocks = message["blocks"]
+    assert isinstance(blocks, list)
+    return "\n\n".join(
+        (block["elements"][0] if block["type"] == "context" else block["text"])["text"]
+        for block in blocks
+    )
+
+
+def hold_out(database: Database, *case_ids: str) -> None:
+    with database.transaction() as connection:
+        connection.execute(
+            text("UPDATE eval_cases SET held_out = case_id = ANY(:ids)"), {"ids": list(case_ids)}
+        )
+
+
+def test_the_approved_cases_are_run_and_reported_with_a_picture(
+    retriever: Retriever, slack: SlackStandIn, tmp_path: Path
+) -> None:
+    database = retriever.database
+    lines = (SAMPLE / "cases.jsonl").read_text("utf-8").splitlines()[:6]
+    path = tmp_path / "cases.jsonl"
+    path.write_text("\n".join(lines), encoding="utf-8")
+    casefiles.import_file(database, path, "U9")
+    hold_out(database, "s-001", "s-002")
+    client = posting.build_client(slack.bot_token, slack.api_url)
+    nightly.run(retriever, REPORTING, client, progress=ignore)
+    (stored,) = evaluating.load_runs(database, "cases", limit=9)
+    assert len(stored.cases) == 6
+    report, *_ = slack.messages(REPORT_CHANNEL)
+    assert "6 approved cases" in read(report) and "*held out " in read(report)
+    assert [each["title"] for each in report["files"]] == ["recall.png"]
+    (announced,) = slack.calls("files.getUploadURLExternal")
+    assert announced.params["alt_txt"].startswith("recall@5 of one run, ")
+    (sent,) = slack.calls("upload_url")
+    assert sent.params["content"].startswith(b"\x89PNG")
+
+
+def test_without_an_approved_case_nothing_is_run(
+    retriever: Retriever, slack: SlackStandIn, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, logger="app.loop")
+    client = posting.build_client(slack.bot_token, slack.api_url)
+    nightly.run(retriever, Settings(), client, progress=ignore)
+    assert "No case is approved: nothing was run" in caplog.text
+    assert evaluating.load_runs(retriever.database, "cases", limit=1) == []
+
+
+def test_the_digest_is_posted_once_a_week(
+    retriever: Retriever, slack: SlackStandIn, caplog: pytest.LogCaptureFixture
+) -> None:
+    client = posting.build_client(slack.bot_token, slack.api_url)
+    slack.fail_next("chat.postMessage", body={"ok": False, "error": "is_archived"})
+    for _ in range(3):  # refused, posted, not due
+        nightly.run(retriever, REPORTING, client, progress=ignore)
+    assert len(slack.messages(REPORT_CHANNEL)) == 1
+    assert "No digest in C7: is_archived" in caplog.text
+
+
+def test_a_digest_that_may_stand_there_is_not_posted_again(
+    retriever: Retriever, slack: SlackStandIn
+) -> None:
+    client = posting.build_client(slack.bot_token, slack.api_url)
+    slack.fail_next("chat.postMessage", drop_connection=True, after_storing=True)
+    nightly.run(retriever, REPORTING, client, progress=ignore)
+    with retriever.database.transaction() as connection:  # as if it were much later
+        connection.execute(text("UPDATE scheduled_runs SET started_at = '2026-01-01'"))
+    nightly.run(retriever, REPORTING, client, progress=ignore)
+    assert len(slack.messages(REPORT_CHANNEL)) == 1
+
+
+def test_a_run_keeps_what_the_index_was_and_how_each_case_went(retriever: Retriever) -> None:
+    run = nightly.measure(retriever, FEW, progress=ignore)
+    stored = evaluating.load_run(retriever.database, run.run_id)
+    assert stored and stored.index == run.index
+    index = run.index
+    assert (index.documents, index.kinds, index.failure) == (35, {".md": 35}, None)
+    assert index.sections > 35 and index.chunks > index.sections
+    assert index.embedder == retriever.embedder.name and index.chunker == retriever.basis.chunker
+    assert index.probe == index.model_probe and len(index.probe) == 384
+    for result in run.results:
+        case = stored.cases[result.case.case_id]
+        assert case.type == result.case.type
+        assert [
+            (each.fused_rank, each.rank, each.relevance, each.fault) for each in case.trails
+        ] == [(each.fused_rank, each.rank, each.relevance, each.fault) for each in result.trails]
+        assert case.values == result.values
+    assert any(trail.fault for case in stored.cases.values() for trail in case.trails)
+
+
+def test_an_index_that_does_not_fit_is_a_run_in_which_nothing_was_found(
+    retriever: Retriever, slack: SlackStandIn, tracker: TrackerStandIn
+) -> None:
+    settings = on_github(tracker)
+    pass_night(retriever, settings, eval_set=FEW)
+    other = replace(retriever, tuning=replace(DEFAULT, section_tokens=90))
+    night = pass_night(other, settings, slack, eval_set=FEW)
+    assert night.recall and night.recall.value == 0
+    assert night.run.index.failure and "chunker" in night.run.index.failure
+    (report,) = slack.messages(REPORT_CHANNEL)
+    assert "*Nothing could be searched*, so nothing was found: The index does not" in read(report)
+    (issue,) = tracker.issues
+    assert "## Likeliest cause\n\nNothing was found: `The index does not fit: chunker" in issue.body
+
+
+def test_the_tracker_is_told_of_a_drop_and_the_channel_of_the_ticket(
+    retriever: Retriever, slack: SlackStandIn, tracker: TrackerStandIn
+) -> None:
+    settings = on_github(tracker)
+    pass_night(retriever, settings, eval_set=FEW)
+    with retriever.database.transaction() as connection:
+        connection.execute(text("DELETE FROM documents"))
+    pass_night(retriever, settings, slack, eval_set=FEW)
+    (report,) = slack.messages(REPORT_CHANNEL)
+    told = read(report)
+    assert "*Fallen beyond noise* since run 1" in told
+    assert f"Ticket opened <https://github.example/{tracker.repository}/issues/1|#1>." in told
+    assert "in no document of the index" in told
+
+
+@pytest.mark.parametrize(
+    ("method", "fault", "reason"),
+    [
+        (
+            "files.getUploadURLExternal",
+            {"body": {"ok": False, "error": "missing_scope", "needed": "files:write"}},
+            "the app lacks the scope files:write",
+        ),
+        ("files.getUploadURLExternal", {"drop_connection": True}, "RemoteDisconnected"),
+        ("upload_url", {"status": 500}, "HTTPStatusError"),
+        ("files.completeUploadExternal", {"body": {"ok": False, "error": "nope"}}, "nope"),
+    ],
+)
+def test_without_a_picture_the_report_says_why(
+    database: Database, slack: SlackStandIn, method: str, fault: dict[str, object], reason: str
+) -> None:
+    run = evaluating.save(database, replace(eval_runs.run(), name="cases", results=()))
+    slack.fail_next(method, **fault)  # type: ignore[arg-type]
+    client = posting.build_client(slack.bot_token, slack.api_url)
+    nightly.report(database, REPORTING, client, run)
+    (report,) = slack.messages(REPORT_CHANNEL)
+    assert read(report).endswith(f"There is no picture, as Slack did not take it: {reason}.")
+    assert "files" not in report
+
+
+@pytest.mark.parametrize("fault", [{"drop_connection": True}, {"status": 500}])
+def test_a_report_that_may_stand_there_is_not_posted_again(
+    database: Database, slack: SlackStandIn, fault: dict[str, object]
+) -> None:
+    run = evaluating.save(database, replace(eval_runs.run(), name="cases", results=()))
+    slack.fail_next("files.completeUploadExternal", after_storing=True, **fault)  # type: ignore[arg-type]
+    client = posting.build_client(slack.bot_token, slack.api_url)
+    with pytest.raises(posting.PostLost):
+        nightly.report(database, REPORTING, client, run)
+    assert len(slack.messages(REPORT_CHANNEL)) == 1
+
+
+def test_a_channel_that_takes_no_report_is_told(database: Database, slack: SlackStandIn) -> None:
+    run = evaluating.save(database, replace(eval_runs.run(), name="cases", results=()))
+    slack.workspace.channels[REPORT_CHANNEL] = {"is_member": False}
+    client = posting.build_client(slack.bot_token, slack.api_url)
+    with pytest.raises(nightly.ReportRefused, match="for C7: not_in_channel"):
+        nightly.report(database, REPORTING, client, run)
+
+
+def test_the_picture_is_of_the_last_runs_with_the_part_that_is_held_out(
+    database: Database,
+) -> None:
+    found = eval_runs.result(eval_runs.case("c1"))
+    lost = eval_runs.result(eval_runs.case("c2"), [eval_runs.OTHER])
+    for number in range(nightly.CHARTED + 2):
+        started_at = eval_runs.STARTED + timedelta(days=number)
+        run = replace(eval_runs.run(found, lost, name="cases"), started_at=started_at)
+        run = evaluating.save(database, run)
+    evaluating.save(database, eval_runs.run(found, name="others"))
+    points = nightly.load_points(database, run, frozenset({"c1"}))
+    assert len(points) == nightly.CHARTED
+    assert points[-1].started_at == run.started_at
+    assert {(point.recall, point.held_out) for point in points} == {(0.5, 1.0)}
+
+
+def test_who_is_to_be_told_is_known_before_anything_is_run(slack: SlackStandIn) -> None:
+    with pytest.raises(ConfigError, match="Set REPORT_CHANNEL, TICKETS or both"):
+        nightly.find_client(Settings())
+    with pytest.raises(ConfigError, match="set GITHUB_TOKEN"):
+        nightly.find_client(Settings(tickets="github:acme/wiki"))
+    with pytest.raises(ConfigError, match="set SLACK_BOT_TOKEN too"):
+        nightly.find_client(REPORTING)
+    assert nightly.find_client(Settings(tickets="https://hooks.example/1")) is None
+    token = SecretStr(slack.bot_token)
+    assert nightly.find_client(REPORTING.model_copy(update={"slack_bot_token": token}))
