@@ -88,10 +88,10 @@ def template(server: Server) -> str:
 
 @pytest.fixture(scope="session")
 def embedder() -> "Embedder":
-    """The packaged model, loaded once a run."""
-    from retrieval.embedding import Embedder
+    """The packaged model, loaded once a run; the same texts are embedded once."""
+    from tests.remembering import RememberingEmbedder
 
-    return Embedder()
+    return RememberingEmbedder()
 
 
 @pytest.fixture(scope="session")

@@ -91,7 +91,7 @@ def test_a_question_that_failed_can_be_asked_again(bot: Bot) -> None:
     bot.answerer.answers[QUESTION] = RuntimeError("broken")
     message = write(bot)
     bot.slack.wait_for_ack(use(bot, message))
-    bot.slack.wait_for_call("chat.postMessage")
+    bot.executor.begun.wait_for()[0].result(10)  # what stands there of it is known by then
     del bot.answerer.answers[QUESTION]
     bot.settle(use(bot, message), use(bot, message, "U3"))
     _, answer = bot.slack.messages("C1", message["ts"])  # in the place of the failure

@@ -15,6 +15,12 @@ ROOT = Path(__file__).parents[2]
 QUERY = "How many days of leave does PAY-17 allow?"
 
 
+@pytest.fixture(scope="module")
+def embedder() -> Embedder:
+    """The packaged model, which computes each time."""
+    return Embedder()
+
+
 def test_all_vectors_are_of_unit_length(embedder: Embedder) -> None:
     texts = ["One.", "A somewhat longer text about the sea.", "", "word " * 900]
     for embedding in embedder.embed_documents(texts):
