@@ -108,7 +108,7 @@ def test_a_question_whose_process_has_died_can_be_asked_again(
 ) -> None:
     message = write(bot)
     use(bot, message)
-    bot.slack.wait_for_call("chat.postMessage")
+    bot.executor.begun.wait_for()[0].result(10)
     with bot.database.transaction() as connection:
         connection.execute(
             text(
