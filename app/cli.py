@@ -3,7 +3,7 @@
 import json
 import os
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,9 +19,8 @@ from retrieval.errors import ConfigError, FootnoteError
 
 if TYPE_CHECKING:
     from app.answering import Answerer
+    from app.eval_runs import Run, StoredRun
     from app.evaluating import EvalSet
-    from app.generate.generator import Generator
-    from app.loop.variants import Variant
     from retrieval.evaluation import EvalCase
 
 # Threads of PyTorch that wait for work by spinning take the cores from PostgreSQL and from every
@@ -192,7 +191,8 @@ def retrieve(settings: Settings, question: str, as_json: bool) -> None:
     "settings_tried",
     metavar="NAME=VALUE[,…]",
     multiple=True,
-    help="Try other settings, and show what they would change; nothing is saved.",
+    help="Try other settings, and show what they would change; nothing is saved. With --cases on"
+    " those that are not held out.",
 )
 @click.pass_obj
 def evaluate(
@@ -211,19 +211,18 @@ def evaluate(
 
     The approved cases are run without a model to word the questions, as they are every night.
     """
-    from app import evaluating, figures, parts
-    from app.loop import caseset, nightly, variants
-    from app.report import build_page
-    from retrieval import evaluation
-    from retrieval.tuning import DEFAULT
-
     if bool(case_files) == is_own_set:
         raise click.UsageError("Give files of cases or --cases, one of the two.")
     if is_posted and not is_own_set:
         raise click.UsageError("--post goes with --cases.")
     if settings_tried and (dump or report or compare or is_posted):
         raise click.UsageError("--set goes with neither --dump, --report, --compare nor --post.")
-    tried = variants.parse(settings_tried, DEFAULT)
+    if settings_tried:
+        _try(settings, case_files, settings_tried, answers=answers, as_json=as_json)
+        return
+    from app import evaluating
+    from app.loop import caseset, nightly
+
     client = nightly.find_client(settings) if is_posted else None
     sets = evaluating.load_sets(case_files)
     for path in filter(None, (dump, report)):
@@ -233,67 +232,103 @@ def evaluate(
         caseset.follow_pages(opened)
         sets = [caseset.load_set(opened)]
     before = evaluating.find_runs(opened, compare, sets) if compare else {}
-    answerer = parts.assemble_answerer(settings, opened)
+    answerer = _assemble(settings, opened, is_own_set=is_own_set)
     if not is_posted:  # else it is told as what it is, a run in which nothing is found
         answerer.retriever.check()
-    if is_own_set:
-        answerer = replace(answerer, rewriter=None)
-    generator = answerer.generator if answers else None
-    if tried:
-        _try(answerer, sets, tried, generator, as_json=as_json)
-        return
+    measure = nightly.measure if is_posted else evaluating.run
+    runs = _measure(measure, answerer, sets, before, answers=answers)
+    _write_runs(runs, dump=dump, report=report)
+    _print_runs(runs, as_json=as_json)
+    if is_posted:
+        nightly.conclude(opened, settings, client, runs[0])
+
+
+def _assemble(settings: Settings, opened: Database, *, is_own_set: bool) -> "Answerer":
+    """What is measured; without a model to word the questions on the approved cases."""
+    from app import parts
+
+    answerer = parts.assemble_answerer(settings, opened)
+    return replace(answerer, rewriter=None) if is_own_set else answerer
+
+
+def _measure(
+    measure: Callable[..., "Run"],
+    answerer: "Answerer",
+    sets: Iterable["EvalSet"],
+    before: Mapping[str, "StoredRun"],
+    *,
+    answers: bool,
+) -> list["Run"]:
+    """A run of each set, beside the one before that there may be for its name."""
     runs = []
     for eval_set in sets:
         with rendering.progress_bar("case") as progress:
-            runs.append(
-                (nightly.measure if is_posted else evaluating.run)(
-                    answerer.retriever,
-                    eval_set,
-                    progress=progress,
-                    generator=generator,
-                    rewriter=answerer.rewriter,
-                    before=before.get(eval_set.name),
-                )
+            run = measure(
+                answerer.retriever,
+                eval_set,
+                progress=progress,
+                generator=answerer.generator if answers else None,
+                rewriter=answerer.rewriter,
+                before=before.get(eval_set.name),
             )
+        runs.append(run)
+    return runs
+
+
+def _write_runs(runs: Sequence["Run"], *, dump: Path | None, report: Path | None) -> None:
+    from app.report import build_page
+    from retrieval import evaluation
+
     if dump:
         rows = (evaluation.build_dump_row(result) for run in runs for result in run.results)
         write(dump, "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
     if report:
         write(report, build_page(runs))
+
+
+def _print_runs(runs: Sequence["Run"], *, as_json: bool) -> None:
+    from app import figures
+
     if as_json:
         for run in runs:
             click.echo(json.dumps(figures.build_run_json(run), ensure_ascii=False))
     else:
         click.echo("\n\n".join(map(figures.build_run, runs)))
-    if is_posted:
-        nightly.report(opened, settings, client, runs[0])
 
 
 def _try(
-    answerer: "Answerer",
-    sets: Iterable["EvalSet"],
-    tried: Sequence["Variant"],
-    generator: "Generator | None",
+    settings: Settings,
+    case_files: Sequence[Path],
+    settings_tried: Sequence[str],
     *,
+    answers: bool,
     as_json: bool,
 ) -> None:
-    """Print what each variant changes on each set."""
-    from app import figures
-    from app.loop import variants
+    """Print what each variant changes on each set, or on the approved cases; writes nothing.
 
+    Settings are chosen by what this tells, so it leaves out what is held out.
+    """
+    from app import evaluating, figures, parts
+    from app.loop import caseset, variants
+
+    tried = variants.parse(settings_tried, parts.find_tuning(settings))
+    sets = evaluating.load_sets(case_files)
+    opened = open_database(settings)
+    sets = sets or [caseset.load_set(opened, held_out=False)]
+    answerer = _assemble(settings, opened, is_own_set=not case_files)
+    answerer.retriever.check()
     found = []
     for eval_set in sets:
         with rendering.progress_bar("case") as progress:
-            found.append(
-                variants.measure(
-                    answerer.retriever,
-                    eval_set,
-                    tried,
-                    progress=progress,
-                    generator=generator,
-                    rewriter=answerer.rewriter,
-                )
+            what_if = variants.measure(
+                answerer.retriever,
+                eval_set,
+                tried,
+                progress=progress,
+                generator=answerer.generator if answers else None,
+                rewriter=answerer.rewriter,
             )
+        found.append(what_if)
     if as_json:
         for line in (line for each in found for line in figures.build_what_if_json(each)):
             click.echo(json.dumps(line, ensure_ascii=False))
@@ -371,11 +406,13 @@ def calibrate(
 
     sets, held_out = _load_calibrated(opened, case_files)
     retriever = parts.build_retriever(settings, opened)
+    # Once each, however often it is given: cross-validation must not have seen it.
+    cases = {case.content_digest: case for each in sets for case in each.cases}
     with rendering.progress_bar("case") as progress:
         calibration = evaluating.calibrate(
             retriever,
-            [case for each in sets for case in each.cases],
-            names=[each.name for each in sets],
+            list(cases.values()),
+            names=list(dict.fromkeys(each.name for each in sets)),
             progress=progress,
             held_out=held_out,
         )

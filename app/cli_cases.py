@@ -2,7 +2,7 @@
 
 import getpass
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import get_args
 
@@ -12,7 +12,7 @@ from app import commands
 from app.commands import as_json
 from app.config import Settings
 from app.loop import case_texts, casefiles, cases, review
-from app.loop.cases import State
+from app.loop.cases import Decision, State
 from retrieval.db import Database
 from retrieval.errors import ConfigError
 
@@ -59,8 +59,11 @@ def show(settings: Settings, case_id: str, as_json: bool) -> None:
 @case_ids
 @click.pass_obj
 def approve(settings: Settings, case_ids: tuple[str, ...]) -> None:
-    """Take cases into the set as they are; of one without a page, that no page answers."""
-    _decide(settings, case_ids, cases.approve, "approved")
+    """Take cases into the set as they are; of one without a page, that no page answers.
+
+    Cases that were dismissed come back.
+    """
+    _decide(settings, case_ids, "approved")
 
 
 @cases_group.command("dismiss")
@@ -68,7 +71,7 @@ def approve(settings: Settings, case_ids: tuple[str, ...]) -> None:
 @click.pass_obj
 def dismiss(settings: Settings, case_ids: tuple[str, ...]) -> None:
     """Say that the answers were right; cases that were in the set leave it."""
-    _decide(settings, case_ids, cases.dismiss, "dismissed")
+    _decide(settings, case_ids, "dismissed")
 
 
 @cases_group.command("review")
@@ -143,14 +146,13 @@ def alike(settings: Settings, as_json: bool) -> None:
 def _decide(
     settings: Settings,
     case_ids: Sequence[str],
-    decide: Callable[[Database, str, str], bool],
-    decided: str,
+    state: Decision,
 ) -> None:
     opened = commands.open_database(settings)
     _check_known(opened, case_ids)
     for case_id in case_ids:
-        is_new = decide(opened, case_id, getpass.getuser())
-        click.echo(f"{case_id}  {decided if is_new else f'was {decided} before'}")
+        is_new = cases.overrule(opened, case_id, getpass.getuser(), state)
+        click.echo(f"{case_texts.flatten(case_id)}  {state if is_new else f'was {state} before'}")
 
 
 def _check_known(opened: Database, case_ids: Sequence[str]) -> None:

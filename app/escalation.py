@@ -54,8 +54,7 @@ def find_expert(database: Database, trace_id: UUID, experts: Mapping[str, str]) 
         ).one_or_none()
     if row is None:
         return None
-    topics = (row.owner, row.source, ANY_SOURCE)
-    expert_id = next((experts[topic] for topic in topics if topic in experts), None)
+    expert_id = find_expert_id(experts, row.owner, row.source)
     if expert_id is None:
         return None
     if not expert_id.startswith("S"):
@@ -63,6 +62,12 @@ def find_expert(database: Database, trace_id: UUID, experts: Mapping[str, str]) 
     if row.channel_id.startswith("D"):
         return None
     return Expert(channel_id=row.channel_id, thread_ts=row.thread_ts, group_id=expert_id)
+
+
+def find_expert_id(experts: Mapping[str, str], owner: str | None, source: str | None) -> str | None:
+    """The channel or user group for a page: by its owner, else by its source, else for any."""
+    topics = (owner, source, ANY_SOURCE)
+    return next((experts[topic] for topic in topics if topic and topic in experts), None)
 
 
 def claim(database: Database, trace_id: UUID, expert: Expert, user_id: str) -> bool:

@@ -1,30 +1,27 @@
-"""A run of eval cases against the live index, kept in eval_runs."""
+"""A run of eval cases against the live index."""
 
 import json
-import subprocess
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from sqlalchemy import Row, text
-
+from app import commit
+from app.eval_runs import Run, StoredRun, compare, find_shared, load_last, load_run, save
 from app.generate.generator import Generator
 from app.loop import index
-from app.loop.index import Index
 from app.rewrite import rewrite
 from app.searching import build_query, search
-from retrieval import ablation, calibration, comparison, evaluation, relevance
+from retrieval import ablation, calibration, evaluation, relevance
 from retrieval.ablation import Row as AblationRow
 from retrieval.ablation import Stage
 from retrieval.calibration import Calibration
-from retrieval.comparison import Difference
 from retrieval.db import Database
 from retrieval.errors import ConfigError
-from retrieval.evaluation import CaseResult, EvalCase, Fault
+from retrieval.evaluation import CaseResult, EvalCase
 from retrieval.records import Query, Retrieval
 from retrieval.retrieve import Retriever
 
@@ -32,8 +29,6 @@ if TYPE_CHECKING:  # takes seconds to import, and most runs do without
     from app.reword import Rewriter
 
 LAST = "last"  # names the latest run of the same set, instead of an id
-# The columns of eval_runs that _read_run reads; a row has an index of its own.
-STORED = "run_id, started_at, cases_name, commit, settings, index AS searched, results"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,69 +37,6 @@ class EvalSet:
 
     name: str
     cases: tuple[EvalCase, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StoredTrail:
-    """What is kept of how far one answer of a case came; see Trail."""
-
-    fused_rank: int | None
-    rank: int | None
-    relevance: float | None
-    fault: Fault | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StoredCase:
-    """What is kept of one case of a run."""
-
-    digest: str | None  # of the case, to notice one that was changed; older runs have none
-    kept: tuple[str, ...]  # paths of the sections kept, best first
-    values: Mapping[str, float]  # metric -> value, those that apply
-    # Older runs have none of these:
-    content_digest: str | None = None
-    type: str | None = None
-    trails: tuple[StoredTrail, ...] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StoredRun:
-    """A run of before, as it is compared with."""
-
-    run_id: int
-    name: str  # of its set
-    started_at: datetime
-    commit: str | None
-    settings: Mapping[str, object]
-    cases: Mapping[str, StoredCase]  # by case_id
-    index: Index | None = None  # older runs have none
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Comparison:
-    """A run against one before, over the cases that both have."""
-
-    before: StoredRun
-    common: int  # cases
-    only_before: int
-    only_after: int
-    differences: tuple[Difference, ...]
-    settings: Mapping[str, tuple[object, object]]  # those that are not as they were
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Run:
-    """One run as it is stored."""
-
-    run_id: int
-    name: str  # of its set
-    started_at: datetime
-    commit: str | None
-    settings: Mapping[str, object]
-    index: Index  # when the run began
-    results: tuple[CaseResult, ...]
-    means: Mapping[str, Mapping[str, float]]  # group -> metric -> mean
-    comparison: Comparison | None
 
 
 Progress = Callable[[int, int], None]  # cases done, of how many
@@ -138,40 +70,95 @@ def run(
     rewriter: "Rewriter | None" = None,
     before: StoredRun | None = None,
 ) -> Run:
-    """Every case through rewriting and search, scored, followed and saved.
+    """As measure, and saved."""
+    measured = measure(
+        retriever,
+        eval_set,
+        progress=progress,
+        generator=generator,
+        rewriter=rewriter,
+        before=before,
+    )
+    return save(retriever.database, measured)
+
+
+def measure(
+    retriever: Retriever,
+    eval_set: EvalSet,
+    *,
+    progress: Progress,
+    generator: Generator | None = None,
+    rewriter: "Rewriter | None" = None,
+    before: StoredRun | None = None,
+) -> Run:
+    """Every case through rewriting and search, scored and followed; not saved.
 
     With a generator each is answered as well; with a run of before, compared with it. Raises as
     the generator does.
     """
     started_at, found_index = datetime.now(UTC), index.load(retriever)
-    settings: Mapping[str, object] = {}
-    rewritings: Counter[str] = Counter()
     results = []
     for done, case in enumerate(eval_set.cases, 1):
-        retrieval = search(retriever, case.turns, rewriter).retrieval
-        settings = retrieval.settings
-        rewritings[str(settings["rewriting"])] += 1
-        answer = answer_case(generator, case, retrieval) if generator else None
-        trails = evaluation.follow(case, retrieval, retriever)
-        results.append(evaluation.build_result(case, retrieval, answer, trails))
+        results.append(_measure_case(retriever, case, generator, rewriter))
         progress(done, len(eval_set.cases))
-    settings = {**settings, "rewriting": dict(rewritings)}
-    if generator:
-        settings = {**settings, **generator.settings}
-    return save(
-        retriever.database,
-        Run(
-            run_id=0,  # given by save
-            name=eval_set.name,
-            started_at=started_at,
-            commit=_find_commit(),
-            settings=settings,
-            index=found_index,
-            results=tuple(results),
-            means=evaluation.means(results),
-            comparison=compare(before, results, settings) if before else None,
-        ),
+    settings = _build_settings(results, generator)
+    return Run(
+        run_id=0,  # given by save
+        name=eval_set.name,
+        started_at=started_at,
+        commit=commit.find(),
+        settings=settings,
+        index=found_index,
+        results=tuple(results),
+        means=evaluation.means(results),
+        comparison=compare(before, results, settings) if before else None,
     )
+
+
+def measure_again(
+    retriever: Retriever,
+    run: Run,
+    cases: Sequence[EvalCase],
+    *,
+    generator: Generator | None = None,
+    rewriter: "Rewriter | None" = None,
+) -> Run:
+    """A run that is not saved yet, with these of its cases measured anew, as they are now."""
+    anew = {case.case_id: _measure_case(retriever, case, generator, rewriter) for case in cases}
+    results = tuple(anew.get(result.case.case_id, result) for result in run.results)
+    before = run.comparison
+    return replace(
+        run,
+        results=results,
+        means=evaluation.means(results),
+        comparison=before and compare(before.before, results, run.settings),
+    )
+
+
+def _measure_case(
+    retriever: Retriever,
+    case: EvalCase,
+    generator: Generator | None,
+    rewriter: "Rewriter | None",
+) -> CaseResult:
+    retrieval = search(retriever, case.turns, rewriter).retrieval
+    answer = answer_case(generator, case, retrieval) if generator else None
+    trails = evaluation.follow(case, retrieval, retriever)
+    return evaluation.build_result(case, retrieval, answer, trails)
+
+
+def _build_settings(
+    results: Sequence[CaseResult], generator: Generator | None
+) -> Mapping[str, object]:
+    """What the last case went by, how often each way of rewriting was gone, and the generator's."""
+    each = [result.retrieval.settings for result in results]
+    rewritings = Counter(str(settings["rewriting"]) for settings in each)
+    last = each[-1] if each else {}
+    return {
+        **last,
+        "rewriting": dict(rewritings),
+        **(generator.settings if generator else {}),
+    }
 
 
 def run_in_vain(
@@ -182,20 +169,18 @@ def run_in_vain(
     So that it is told as the loss that it is for whoever asks. It went by no settings.
     """
     results = [_find_nothing(case, retriever) for case in eval_set.cases]
-    return save(
-        retriever.database,
-        Run(
-            run_id=0,
-            name=eval_set.name,
-            started_at=datetime.now(UTC),
-            commit=_find_commit(),
-            settings={},
-            index=replace(index.load(retriever), failure=reason),
-            results=tuple(results),
-            means=evaluation.means(results),
-            comparison=compare(before, results, before.settings) if before else None,
-        ),
+    run = Run(
+        run_id=0,
+        name=eval_set.name,
+        started_at=datetime.now(UTC),
+        commit=commit.find(),
+        settings={},
+        index=replace(index.load(retriever), failure=reason),
+        results=tuple(results),
+        means=evaluation.means(results),
+        comparison=compare(before, results, before.settings) if before else None,
     )
+    return save(retriever.database, run)
 
 
 def _find_nothing(case: EvalCase, retriever: Retriever) -> CaseResult:
@@ -237,7 +222,6 @@ def calibrate(
         basis,
         cases=names,
         in_use=in_use,
-        packaged=relevance.load_packaged(basis),
         held_out=samples[len(cases) :],
     )
 
@@ -324,7 +308,7 @@ def _find_run(database: Database, wanted: str, name: str) -> StoredRun:
     if wanted != LAST and not wanted.isdecimal():
         raise ConfigError(f"A run is given by its number, or as {LAST!r}; {wanted!r} is neither.")
     if wanted == LAST:
-        found = next(iter(load_runs(database, name, limit=1)), None)
+        found = load_last(database, name)
     else:
         found = load_run(database, int(wanted))
     if found is None:
@@ -334,144 +318,3 @@ def _find_run(database: Database, wanted: str, name: str) -> StoredRun:
             else f"There is no run {wanted}. `footnote eval` names the number of each."
         )
     return found
-
-
-def load_run(database: Database, run_id: int) -> StoredRun | None:
-    """A run by its id; None when there is no such run."""
-    with database.transaction() as connection:
-        row = connection.execute(
-            text(f"SELECT {STORED} FROM eval_runs WHERE run_id = :run_id"), {"run_id": run_id}
-        ).one_or_none()
-    return _read_run(row) if row else None
-
-
-def load_runs(
-    database: Database, name: str, *, before: int | None = None, limit: int
-) -> list[StoredRun]:
-    """The last runs of a set, latest first; only those earlier than the run before, if given."""
-    with database.transaction() as connection:
-        rows = connection.execute(
-            text(f"""
-                SELECT {STORED} FROM eval_runs
-                WHERE cases_name = :name
-                AND (CAST(:before AS bigint) IS NULL OR run_id < :before)
-                ORDER BY run_id DESC LIMIT :limit
-            """),
-            {"name": name, "before": before, "limit": limit},
-        ).all()
-    return list(map(_read_run, rows))
-
-
-def _read_run(row: Row[tuple[object, ...]]) -> StoredRun:
-    return StoredRun(
-        run_id=row.run_id,
-        name=row.cases_name,
-        started_at=row.started_at,
-        commit=row.commit,
-        settings=row.settings,
-        cases={each.pop("id"): _read_case(each) for each in row.results},
-        index=index.parse(row.searched),
-    )
-
-
-def _read_case(fields: dict[str, Any]) -> StoredCase:
-    """What _build_stored gave, now or in an older version; what else there is are values."""
-    return StoredCase(
-        digest=fields.pop("digest", None),
-        content_digest=fields.pop("content_digest", None),
-        type=fields.pop("type", None),
-        kept=tuple(fields.pop("kept", ())),
-        trails=tuple(StoredTrail(**each) for each in fields.pop("trails", ())),
-        values=fields,
-    )
-
-
-def _build_stored(result: CaseResult) -> dict[str, object]:
-    """What _read_case reads."""
-    return {
-        "id": result.case.case_id,
-        "digest": result.case.digest,
-        "content_digest": result.case.content_digest,
-        "type": result.case.type,
-        "kept": [candidate.section.path for candidate in result.retrieval.kept],
-        "trails": [
-            {name: getattr(trail, name) for name in StoredTrail.__slots__}
-            for trail in result.trails
-        ],
-        **result.values,
-    }
-
-
-def find_shared(cases: Sequence[EvalCase], before: StoredRun) -> list[str]:
-    """The cases that the run of before had, and as they are now but for their page: their ids."""
-    return [
-        case.case_id
-        for case in cases
-        if (stored := before.cases.get(case.case_id)) and _is_same(case, stored)
-    ]
-
-
-def _is_same(case: EvalCase, stored: StoredCase) -> bool:
-    return stored.digest in (None, case.digest) or stored.content_digest == case.content_digest
-
-
-def compare(
-    before: StoredRun, results: Sequence[CaseResult], settings: Mapping[str, object]
-) -> Comparison:
-    """A run's results and settings against a run before."""
-    shared = set(find_shared([result.case for result in results], before))
-    names = [*settings, *(name for name in before.settings if name not in settings)]
-    # Through JSON, as those of before went: a tuple is a list there.
-    now = json.loads(json.dumps(dict(settings)))
-    return Comparison(
-        before=before,
-        common=len(shared),
-        only_before=len(before.cases) - len(shared),
-        only_after=len(results) - len(shared),
-        differences=tuple(
-            comparison.compare(
-                {case_id: before.cases[case_id].values for case_id in shared},
-                {each.case.case_id: each.values for each in results},
-            )
-        ),
-        settings={
-            name: (before.settings.get(name), now.get(name))
-            for name in names
-            if before.settings.get(name) != now.get(name)
-        },
-    )
-
-
-def save(database: Database, run: Run) -> Run:
-    """The run with its id, saved."""
-    with database.transaction() as connection:
-        run_id: int = connection.execute(
-            text("""
-                INSERT INTO eval_runs (tenant_id, cases_name, started_at, commit, settings, index,
-                                       means, results)
-                VALUES (current_setting('footnote.tenant_id'), :name, :started_at, :commit,
-                        CAST(:settings AS jsonb), CAST(:index AS jsonb), CAST(:means AS jsonb),
-                        CAST(:results AS jsonb))
-                RETURNING run_id
-            """),
-            {
-                "name": run.name,
-                "started_at": run.started_at,
-                "commit": run.commit,
-                "settings": json.dumps(dict(run.settings)),
-                "index": json.dumps(run.index.to_json()),
-                "means": json.dumps(run.means),
-                "results": json.dumps(list(map(_build_stored, run.results))),
-            },
-        ).scalar_one()
-    return replace(run, run_id=run_id)
-
-
-def _find_commit() -> str | None:
-    """The commit of the code, marked where files differ from it; None outside a checkout."""
-    command = ["git", "-C", str(Path(__file__).parent), "describe", "--always", "--dirty"]
-    command += ["--exclude=*", "--abbrev=40"]
-    try:
-        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
-    except (OSError, subprocess.CalledProcessError):
-        return None

@@ -9,8 +9,9 @@ from uuid import UUID
 
 from sqlalchemy import text
 
-from app.loop import cases
+from app.loop import proposing
 from retrieval.db import Database
+from retrieval.metrics import Gold
 
 Vote = Literal[-1, 1]
 Reason = Literal["wrong", "outdated", "missing", "not_asked"]
@@ -117,7 +118,7 @@ def vote(
                 "voted_at": voted_at,
             },
         )
-        cases.propose(connection, trace_id)
+        proposing.propose(connection, trace_id)
 
 
 def take_back(
@@ -149,7 +150,7 @@ def take_back(
             """),
             {"trace_id": trace_id, "user_id": user_id, "vote": value, "taken_at": taken_at},
         )
-        cases.propose(connection, trace_id)
+        proposing.propose(connection, trace_id)
 
 
 def save_complaint(
@@ -170,7 +171,7 @@ def save_complaint(
                         SELECT source, path FROM documents WHERE document_id = :document_id
                     )
                 WHERE trace_id = :trace_id AND user_id = :user_id AND vote < 0
-                RETURNING trace_id
+                RETURNING right_source, right_path
             """),
             {
                 "trace_id": trace_id,
@@ -179,9 +180,12 @@ def save_complaint(
                 "note": complaint.note,
                 "document_id": complaint.document_id,
             },
-        ).scalar()
-        cases.propose(connection, trace_id)
-    return kept
+        ).one_or_none()
+        if kept is None:
+            return None
+        page = Gold(doc=kept.right_path, source=kept.right_source) if kept.right_path else None
+        proposing.propose(connection, trace_id, page)
+    return trace_id
 
 
 def load_complaint(database: Database, trace_id: UUID, user_id: str) -> Complaint:

@@ -1,9 +1,9 @@
 """Runs over eval cases as text and JSON for the terminal; pure."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from app.evaluating import Comparison, Run
+from app.eval_runs import Comparison, Run
 from app.loop.variants import WhatIf
 from app.rendering import build_differences
 from retrieval.ablation import Row
@@ -102,13 +102,20 @@ def _build_comparison(comparison: Comparison, run: Run) -> str:
     ]
     lines += build_differences(comparison.differences)
     questions = {result.case.case_id: result.case.question for result in run.results}
-    for each in comparison.differences:
+    lines += _build_changes(comparison.differences, questions)
+    return "\n".join(lines)
+
+
+def _build_changes(
+    differences: Sequence[Difference], questions: Mapping[str, str]
+) -> Iterator[str]:
+    """The cases that were won and lost."""
+    for each in differences:
         if each.metric in NAMED_METRICS:
             for verb, changes in (("won", each.won), ("lost", each.lost)):
                 if changes:
-                    lines.append(f"{each.metric} {verb}:")
-                    lines += [_build_change(change, questions) for change in changes]
-    return "\n".join(lines)
+                    yield f"{each.metric} {verb}:"
+                    yield from (_build_change(change, questions) for change in changes)
 
 
 def _build_setting(value: object) -> str:
@@ -183,6 +190,7 @@ def build_what_if(what_if: WhatIf) -> str:
     for each in what_if.tried:
         parts.append(f"\n{each.variant.name}, beside that")
         parts += build_differences(each.differences, before="as it is", after="tried")
+        parts += _build_changes(each.differences, what_if.questions)
     return "\n".join(parts)
 
 

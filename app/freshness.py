@@ -28,6 +28,7 @@ _EDITIONS: tuple[tuple[Literal["year", "version"], re.Pattern[str]], ...] = (
     ("version", re.compile(rf"(?P<work>.*\b(?:{_RULES}|20\d\d))\W+v(?:ersion)?[. ]*{_VERSION}\W*")),
     ("version", re.compile(rf"(?P<work>.*(?:\d.*|\b{_RULES}))\Wrev(?:ision)?[. ]*{_VERSION}\W*")),
 )
+OLDER = "older than"  # begins what a caveat says of a page that has a later edition
 _AGE_FOLDER = re.compile(rf"{_OLD}|{_YEAR}")
 
 
@@ -67,7 +68,7 @@ def _build_caveat(
     if is_stale:
         dated = f"last verified {citation.verified_at:%Y-%m-%d}, {_build_age(days)} ago"
     if newer:
-        return ", ".join(filter(None, (dated, f"older than [{newer.marker}]")))
+        return ", ".join(filter(None, (dated, f"{OLDER} [{newer.marker}]")))
     return dated if is_stale else None
 
 

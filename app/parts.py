@@ -13,7 +13,7 @@ from retrieval.db import Database
 from retrieval.embedding import Embedder
 from retrieval.rerank import LateInteraction, Reranker
 from retrieval.retrieve import Retriever
-from retrieval.tuning import CROSS_ENCODED, DEFAULT
+from retrieval.tuning import CROSS_ENCODED, DEFAULT, Tuning
 
 if TYPE_CHECKING:
     from app.reword import Rewriter
@@ -33,13 +33,18 @@ def load_reranker(settings: Settings) -> Reranker:
     return CrossEncoder(settings.rerank_model)
 
 
+def find_tuning(settings: Settings) -> Tuning:
+    """What the search goes by."""
+    return CROSS_ENCODED if settings.rerank_model else DEFAULT
+
+
 def build_retriever(settings: Settings, database: Database) -> Retriever:
     """The whole search, models loaded."""
     return Retriever(
         database=database,
         embedder=load_embedder(settings),
         reranker=load_reranker(settings),
-        tuning=CROSS_ENCODED if settings.rerank_model else DEFAULT,
+        tuning=find_tuning(settings),
     )
 
 

@@ -5,13 +5,12 @@ from collections.abc import Mapping
 from sqlalchemy import text
 
 from app import fillers, mrkdwn
-from app.questions import QUESTION_KEY
+from app.questions import IN_CHANNEL, LEAST_ASKERS, QUESTION_KEY
 from retrieval.db import Database
 
 MOST = 4  # that Slack shows
 DAYS = 90  # until now, in which they were asked; this and what follows is chosen
-LEAST_ASKERS = 3
-LEAST_PUBLIC_ASKERS = 2  # among them, in channels
+LEAST_PUBLIC_ASKERS = 2  # of LEAST_ASKERS, in channels
 QUESTION_LENGTH = 200
 TITLE_LENGTH = 60
 
@@ -32,7 +31,7 @@ def load(database: Database) -> list[Mapping[str, str]]:
             text(f"""
                 WITH questions AS (
                     SELECT question, user_id, asked_at, {QUESTION_KEY} AS key,
-                           channel_id LIKE 'C%' AS is_in_channel,
+                           {IN_CHANNEL} AS is_in_channel,
                            EXISTS (
                                SELECT FROM feedback
                                WHERE feedback.trace_id = traces.trace_id AND vote < 0

@@ -6,6 +6,7 @@ from itertools import groupby
 
 from app import blocks, mrkdwn
 from app.blocks import BLOCK_TEXT, FALLBACK_TEXT, Message
+from app.counting import count
 from app.stats import MOST_GAPS, Cost, Counts, Gap, Gaps, SetRuns, Source, Stats
 
 PERIODS = {"7d": 7, "30d": 30, "90d": 90}
@@ -122,7 +123,7 @@ def build_few_gaps(stats: Stats, quote: Quote) -> Part:
 
 def _name_period(stats: Stats) -> str:
     where = " in this channel" if stats.scope.channel_id else ""
-    return f"the last {stats.scope.days} {'day' if stats.scope.days == 1 else 'days'}{where}"
+    return f"the last {count(stats.scope.days, 'day')}{where}"
 
 
 def _build_counts(counts: Counts, before: Counts) -> Iterator[str]:
@@ -211,7 +212,8 @@ def _build_gaps(gaps: Gaps, title: str, quote: Quote, most: int) -> Part:
     ]
     if gaps.groups > len(shown):
         rest = gaps.questions - sum(gap.count for gap in shown)
-        lines.append(f"and {rest:,} {'question' if rest == 1 else 'questions'} more")
+        counted = count(rest, "question")
+        lines.append(f"and {counted} more" if lines else counted)
     if not lines:
         lines = ["Nothing."]
     return Part(title=title, lines=tuple(lines))
@@ -219,8 +221,8 @@ def _build_gaps(gaps: Gaps, title: str, quote: Quote, most: int) -> Part:
 
 def _build_gap(gap: Gap, quote: Quote) -> str:
     question = quote(gap.question, QUESTION_LENGTH) if gap.question else "asked by others"
-    times = f"{gap.count:,} × " if gap.count > 1 else ""
-    line = f"{times}{question} · {_build_outcome(gap)}"
+    # Slack would take what is first on a line for a mark of its own: of a quotation, a list.
+    line = f"{gap.count:,} × {question} · {_build_outcome(gap)}"
     return f"{line} · no page mentions {quote(gap.name, NAME_LENGTH)}" if gap.name else line
 
 

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from retrieval.relevance import RelevanceModel
 
 LINE_EVERY_S = 10  # chosen: a log of an hour's ingest stays readable
+SEEN = "what is in use was fitted on some of these cases"
 
 
 @contextmanager
@@ -164,8 +165,8 @@ def build_retrieval_text(retrieval: "Retrieval") -> str:
 
 
 def build_calibration(calibration: "Calibration") -> str:
-    """What the cases are, what the fitted model is worth on them beside the one that it has to
-    beat, what that would change, and what its floors do."""
+    """What the cases are, what the fitted model is worth on them beside what is in use, what it
+    would change, and what its floors do."""
     kinds = sorted(calibration.unanswerable)
     counts = ", ".join(f"{calibration.unanswerable[kind]} {kind}" for kind in kinds)
     rival, in_use = calibration.rival, calibration.in_use
@@ -175,15 +176,14 @@ def build_calibration(calibration: "Calibration") -> str:
         f"in use now: {build_model(in_use)}" if in_use else "in use now: nothing that fits",
         f"{'':28}{'recall@5':>10}{'log loss':>10}{'floor':>10}{'answered':>10}",
     ]
-    name = "in use" if rival and rival.model == in_use else "packaged"
     if rival:
-        lines.append(_build_contender(name, rival))
+        lines.append(_build_contender("in use", rival))
     lines.append(_build_contender("fitted, cross-validated", calibration.fitted))
-    if in_use and not (rival and rival.model == in_use):
-        lines.append("what is in use was fitted on these cases, so they can't measure it")
+    if in_use and not rival:
+        lines.append(f"{SEEN}, so they can't measure it")
     if calibration.changes:
         lines.append("the same cases:")
-        lines += build_differences(calibration.changes, before=name, after="fitted")
+        lines += build_differences(calibration.changes, before="in use", after="fitted")
     if calibration.held_out:
         lines.append("cases held out:")
         lines += build_differences(calibration.held_out, before="in use", after="fitted")
@@ -206,11 +206,16 @@ def build_model(model: "RelevanceModel") -> str:
 
 
 def _build_proposal(calibration: "Calibration") -> str:
-    if not calibration.is_better:
-        return "nothing; the fitted one is not better beyond noise, so what is in use stays"
     if not calibration.is_new:
         return "nothing; the fitted one is what is in use"
-    return "the fitted one" + (", which is better" if calibration.rival else "")
+    if calibration.is_better:
+        return "the fitted one" + (", which is better" if calibration.in_use else "")
+    if calibration.losses:
+        worse = ", ".join(calibration.losses)
+        return f"nothing; beyond noise the fitted one is worse than what is in use: {worse}"
+    if not calibration.deciding:
+        return f"nothing; {SEEN}, and none or too few are held out to compare the two on"
+    return "nothing; the fitted one is not better beyond noise than what is in use"
 
 
 def _build_contender(name: str, contender: "Contender") -> str:
@@ -224,14 +229,15 @@ def build_differences(
     differences: "Iterable[Difference]", *, before: str = "before", after: str = "now"
 ) -> list[str]:
     """Paired differences as a table, a line a metric."""
+    left, right = max(len(before) + 1, 8), max(len(after) + 1, 7)
     lines = [
-        f"{'':13}{'cases':>6}{before:>8}{after:>7}{'diff.':>8}  {'95% interval':18}"
+        f"{'':13}{'cases':>6}{before:>{left}}{after:>{right}}{'diff.':>8}  {'95% interval':18}"
         f"{'won':>4}{'lost':>5}"
     ]
     for each in differences:
         low, high = each.interval
         lines.append(
-            f"{each.metric:13}{each.case_count:6}{each.before:8.3f}{each.after:7.3f}"
+            f"{each.metric:13}{each.case_count:6}{each.before:{left}.3f}{each.after:{right}.3f}"
             f"{each.after - each.before:+8.3f}  {f'[{low:+.3f}, {high:+.3f}]':18}"
             f"{len(each.won):4}{len(each.lost):5}"
         )

@@ -8,7 +8,7 @@ from typing import Any
 
 from jinja2 import Environment, StrictUndefined
 
-from app.evaluating import Run
+from app.eval_runs import Run
 from app.figures import EVAL_COLUMNS, FAULTS
 from retrieval import metrics
 from retrieval.comparison import Change, Difference

@@ -98,6 +98,7 @@ def run(settings: Settings) -> None:
         reviews=reviews,
         retriever=answerer.retriever,
     )
+    threading.Thread(target=reviews.show_missed, name="reviews", daemon=True).start()
     hearing: AbstractContextManager[object]
     if app_token is None:
         token = TokenCheck(client)
@@ -182,8 +183,8 @@ def build_app(
         app, database, allowed=settings.channels, are_answered=settings.answer_strangers
     )
     mentions.register(app, jobs, database, allowed=settings.channels)
-    offer = partial(replies.offer, database=database, reviews=reviews)
-    messages.register(app, jobs, database, allowed=settings.channels, heard=offer)
+    hear = partial(replies.hear, database=database, reviews=reviews)
+    messages.register(app, jobs, database, allowed=settings.channels, heard=hear)
     reactions.register(app, database, reviews)
     actions.register(app, database, reviews)
     review.register(

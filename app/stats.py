@@ -11,7 +11,8 @@ from app.config import Settings
 from app.loop import faults, gaps
 from app.loop.gaps import Asked
 from app.loop.gaps import Gap as Gap
-from app.questions import QUESTION_KEY
+from app.loop.stages import Stage
+from app.questions import IN_CHANNEL, LEAST_ASKERS, QUESTION_KEY
 from retrieval.db import Database
 
 MOST_GAPS = 12  # that are told of; of the others only the number is known
@@ -48,6 +49,8 @@ class Viewer:
 
     user_id: str | None = None
     is_admin: bool = False
+    # Many at once: they see what was asked in a channel, or by LEAST_ASKERS in the same words.
+    is_everyone: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,7 +126,7 @@ class Stats:
     before: Counts  # of as many days before those
     freshness_days: int
     # How often each stage was at fault for what was flagged, where a page was named for it.
-    at_fault: Mapping[faults.Stage, int] = field(default_factory=dict)
+    at_fault: Mapping[Stage, int] = field(default_factory=dict)
     gaps: Gaps = field(default_factory=Gaps)
     sources: tuple[Source, ...] = ()
     runs: tuple[SetRuns, ...] = ()
@@ -272,26 +275,35 @@ def _load_gaps(connection: Connection, scope: Scope, viewer: Viewer) -> Gaps:
         text(f"""
             WITH flags AS (SELECT DISTINCT trace_id FROM feedback WHERE vote < 0),
             questions AS (
-                SELECT trace_id, question, asked_at, settings #>> '{{unknown,0}}' AS name,
+                SELECT trace_id, coalesce(queries[1], question) AS question, asked_at, user_id,
+                       settings #>> '{{unknown,0}}' AS name,
                        outcome = 'abstained' AS is_abstained,
                        flags.trace_id IS NOT NULL AS is_flagged,
-                       :is_admin OR coalesce(user_id = :user_id, false) AS is_visible,
-                       vector_dims(embedding) = dimension AS is_comparable
+                       {IN_CHANNEL} AS is_in_channel,
+                       generations.generation_id IS NOT NULL AND embedding IS NOT NULL
+                           AS is_comparable
                 FROM traces LEFT JOIN flags USING (trace_id)
                 LEFT JOIN generations
-                    ON state = 'active' AND embedder = settings ->> 'embedder'
+                    ON state = 'active' AND generation_id::text = settings ->> 'generation_id'
                 WHERE asked_at >= now() - make_interval(days => :days) AND is_shown(traces)
                 AND (CAST(:channel_id AS text) IS NULL OR channel_id = :channel_id)
                 AND (outcome = 'abstained' OR flags.trace_id IS NOT NULL)
+            ),
+            worded AS (SELECT *, {QUESTION_KEY} AS words FROM questions),
+            common AS (
+                SELECT words FROM worded GROUP BY words HAVING count(DISTINCT user_id) >= :askers
             ),
             keyed AS (
                 SELECT *, name IS NOT NULL AS is_named,
                        coalesce(
                            nullif(regexp_replace(lower(name), '[[:space:][:punct:]]+', '', 'g'),
                                   ''),
-                           {QUESTION_KEY}
-                       ) AS key
-                FROM questions
+                           words
+                       ) AS key,
+                       :is_admin OR coalesce(user_id = :user_id, false)
+                       OR :is_everyone AND (is_in_channel OR words IN (SELECT words FROM common))
+                           AS is_visible
+                FROM worded
             ),
             grouped AS (
                 SELECT is_visible, count(*) AS count, max(asked_at) AS last,
@@ -321,6 +333,8 @@ def _load_gaps(connection: Connection, scope: Scope, viewer: Viewer) -> Gaps:
             "channel_id": scope.channel_id,
             "user_id": viewer.user_id,
             "is_admin": viewer.is_admin,
+            "is_everyone": viewer.is_everyone,
+            "askers": LEAST_ASKERS,
             "compared": MOST_COMPARED,
             "most": MOST_GAPS,
         },

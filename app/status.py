@@ -8,6 +8,7 @@ from slack_sdk import WebClient
 
 from app import posting
 from app.answering import Reading, Searching
+from app.counting import count
 from app.records import Arrival
 
 INTERVAL_S = 1.0  # between two statuses of a question; a person reads no faster
@@ -16,13 +17,13 @@ INTERVAL_S = 1.0  # between two statuses of a question; a person reads no faster
 def describe(stage: Searching | Reading) -> str:
     """A stage in words that go on from our name."""
     if isinstance(stage, Reading):
-        return f"is reading {_count(stage.section_count, 'section')}…"
-    return f"is searching {_count(stage.page_count, 'page')}…"
+        return f"is reading {count(stage.section_count, 'section')}…"
+    return f"is searching {count(stage.page_count, 'page')}…"
 
 
 def describe_wait(ahead: int) -> str:
     """That a question has to wait, and for how many others."""
-    return f"is waiting: {_count(ahead, 'question')} before yours"
+    return f"is waiting: {count(ahead, 'question')} before yours"
 
 
 class Status:
@@ -92,7 +93,3 @@ class Status:
             posting.clear_working(self._client, self._arrival)
         elif self._shown_at is not None:
             posting.set_status(self._client, self._arrival, "")
-
-
-def _count(number: int, of_what: str) -> str:
-    return f"{number:,} {of_what}{'' if number == 1 else 's'}"

@@ -10,7 +10,7 @@ from pgvector import HalfVector
 from sqlalchemy import Row, text
 
 from app import fillers
-from app.loop import cases
+from app.loop import proposing
 from app.records import Answer, Arrival, OwnQuestion, PastAnswer
 from app.turns import Standing
 from retrieval.db import Database
@@ -96,6 +96,7 @@ def build_candidate_row(candidate: Candidate) -> dict[str, Any]:
         "section_id": candidate.section.section_id,
         "document_id": candidate.section.document_id,
         "doc": candidate.section.path,
+        "verified_at": candidate.section.verified_at and candidate.section.verified_at.isoformat(),
         "chunk_ids": list(candidate.chunk_ids),
         **{
             f"{hit.leg}_{name}": value
@@ -257,7 +258,7 @@ def save_deletion(database: Database, team_id: str, channel_id: str, message_ts:
         ).one_or_none()
         if row is None:
             return []
-        cases.propose(connection, row.trace_id)
+        proposing.forget(connection, row.trace_id)
     answer_ts: list[str] = row.answer_ts
     return answer_ts
 
@@ -336,7 +337,7 @@ def reopen(database: Database, trace_id: UUID, question: str) -> list[str]:
             """),
             {"trace_id": trace_id, "question": question},
         ).scalar_one()
-        cases.propose(connection, trace_id)
+        proposing.leave(connection, trace_id)
     return answer_ts
 
 

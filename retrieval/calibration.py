@@ -22,6 +22,7 @@ from retrieval.rerank import Features, Measured
 
 FOLDS = 5
 MIN_CASES = 10  # chosen: with fewer, each moves the floor by itself
+LEAST_OF_A_KIND = 2  # cases: one is left to fit on when a fold has the other
 REGULARISATION = 0.003  # of the ranking; 0.001 to 0.01 differ by less than a point
 COVERAGE = 0.99  # least share of the answerable cases that are answered
 COVERAGES = (1.0, COVERAGE, 0.98, 0.95, 0.9, 0.8)  # that are told of
@@ -94,31 +95,47 @@ class Calibration:
     unanswerable: Mapping[str, int]  # type -> cases
     fitted: Contender
     in_use: RelevanceModel | None  # None: none is, as none fits reranker and index
-    # What the fitted one has to beat: what is in use or, where that was fitted on sets of the same
-    # names, the packaged one; None where there is none that these cases were not used for.
+    # What is in use, as it does on these cases; None where nothing is, or it was fitted on some.
     rival: Contender | None
     changes: tuple[Difference, ...]  # of the fitted one to its rival
     held_out: tuple[Difference, ...]  # of the fitted one to what is in use, on cases for neither
 
     @property
     def is_new(self) -> bool:
-        """Whether the fitted one is another than what is in use, but for its date."""
-        return self.in_use is None or self.fitted.model != replace(
-            self.in_use, cases=self.fitted.model.cases, fitted_on=self.fitted.model.fitted_on
+        """Whether the fitted one is another than what is in use, whatever both were fitted on."""
+        fitted = self.fitted.model
+        return self.in_use is None or fitted != replace(
+            self.in_use,
+            cases=fitted.cases,
+            case_digests=fitted.case_digests,
+            fitted_on=fitted.fitted_on,
         )
 
     @property
-    def is_better(self) -> bool:
-        """Whether the fitted one is beyond noise better than its rival in recall@5 or log loss, and
-        in neither worse, nor in recall@5 on what was held out.
+    def deciding(self) -> tuple[Difference, ...]:
+        """What may show the fitted one to be better, over no fewer than MIN_CASES: those that it
+        was fitted on, by cross-validation or, where what is in use was fitted on some of them too,
+        those held out."""
+        compared = self.changes if self.rival else self.held_out
+        return tuple(each for each in compared if each.case_count >= MIN_CASES)
 
-        A company's cases are few: of two that differ by one case, that in use stays.
+    @property
+    def losses(self) -> tuple[str, ...]:
+        """The metrics in which the fitted one is beyond noise worse than what is in use."""
+        both = (*self.changes, *self.held_out)
+        return tuple(dict.fromkeys(each.metric for each in both if each.interval[1] < 0))
+
+    @property
+    def is_better(self) -> bool:
+        """Whether the fitted one is beyond noise better than what is in use in something that is
+        deciding, and worse in nothing, such as what its floor makes of the cases held out.
+
+        A company's cases are few: of two that differ by one case, that in use stays. Anything is
+        better than nothing.
         """
-        if any(each.metric == RECALL and each.interval[1] < 0 for each in self.held_out):
-            return False
-        gains = [each.interval for each in self.changes]
-        is_better = self.rival is None or any(low > 0 for low, _ in gains)
-        return is_better and not any(high < 0 for _, high in gains)
+        if self.in_use is None:
+            return True
+        return any(each.interval[0] > 0 for each in self.deciding) and not self.losses
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,14 +166,14 @@ def calibrate(
     *,
     cases: Sequence[str],
     in_use: RelevanceModel | None,
-    packaged: RelevanceModel | None,
     held_out: Sequence[Sample] = (),
 ) -> Calibration:
     """The model for these cases, named as sets by cases, and how it compares.
 
     Its floor lets at least COVERAGE of the answerable cases through, by the cross-validated
-    relevance, and as few of the others as that allows. Raises ConfigError when the cases are too
-    few to fit on, or a single feature is higher for what does not answer.
+    relevance, and as few of the others as that allows. What is held out is compared on but for what
+    either model was fitted on. Raises ConfigError when the cases are too few to fit on, or a single
+    feature is higher for what does not answer.
     """
     found = sum(any(sample.relevant) and not all(sample.relevant) for sample in samples)
     if found < MIN_CASES:
@@ -171,13 +188,14 @@ def calibrate(
         intercept=0.0,
         floor=0.0,
         cases=tuple(cases),
+        case_digests=tuple(sorted({sample.case.content_digest for sample in samples})),
         fitted_on=datetime.now(UTC).date().isoformat(),
     )
-    model = _fit(samples, blank)
+    model = _fit(samples, blank, least=LEAST_OF_A_KIND)
     fitted = _judge(samples, model, _cross_validate(samples, blank))
-    unseen = (each for each in (in_use, packaged) if each and _is_unseen(each, cases))
-    known = next(unseen, None)
-    rival = _judge_known(samples, known) if known else None
+    rival = None
+    if in_use and not _has_seen(in_use, blank):
+        rival = _judge_known(samples, in_use)
     return Calibration(
         answerable=sum(sample.answerable for sample in samples),
         unanswerable=Counter(each.case.type for each in samples if not each.answerable),
@@ -189,9 +207,15 @@ def calibrate(
     )
 
 
-def _is_unseen(model: RelevanceModel, cases: Sequence[str]) -> bool:
-    """Whether it was fitted on none of these sets."""
-    return not set(model.cases) & set(cases)
+def _has_seen(model: RelevanceModel, other: RelevanceModel) -> bool:
+    """Whether it was fitted on some of the cases that the other is.
+
+    By the cases themselves, whatever their sets are called. The packaged model does not keep which
+    they were: it has seen whatever is in a set of one of its names.
+    """
+    if model.case_digests:
+        return bool(set(model.case_digests) & set(other.case_digests))
+    return bool(set(model.cases) & set(other.cases))
 
 
 def _compare(
@@ -200,8 +224,13 @@ def _compare(
     """What the fitted model changes on cases that none was fitted on."""
     if in_use is None:
         return ()
+    seen = {*in_use.case_digests, *fitted.case_digests}
     values = [
-        {each.case.case_id: _measure(model, each) for each in held_out}
+        {
+            each.case.case_id: _measure(model, each)
+            for each in held_out
+            if each.case.content_digest not in seen
+        }
         for model in (in_use, fitted)
     ]
     return tuple(comparison.compare(*values))
@@ -216,8 +245,11 @@ def _measure(model: RelevanceModel, sample: Sample) -> dict[str, float]:
     return {"refused": float(not is_answered)}
 
 
-def _fit(samples: Sequence[Sample], blank: RelevanceModel) -> RelevanceModel:
-    """The blank model with weights; raises ConfigError when none can be told from the cases."""
+def _fit(samples: Sequence[Sample], blank: RelevanceModel, *, least: int = 1) -> RelevanceModel:
+    """The blank model with weights; raises ConfigError when none can be told from the cases.
+
+    So it does when there are fewer than least cases whose best section is an answer, or is none.
+    """
     size = len(blank.basis.ranking)
     model = replace(
         blank,
@@ -232,10 +264,13 @@ def _fit(samples: Sequence[Sample], blank: RelevanceModel) -> RelevanceModel:
             best = int(scores.argmax())
             evidence.append([scores[best], *sample.features[best, size:]])
             answers.append(sample.relevant[best])
-    if len(set(answers)) < 2:
+    right = sum(answers)
+    wrong = len(answers) - right
+    if min(right, wrong) < least:
         raise ConfigError(
-            "On these cases the best section is always an answer, or never: no floor can be told "
-            "from them. Add questions that the documents answer, and some that they do not."
+            f"Of {len(answers)} cases to fit on, the best section is an answer for {right} and "
+            f"none for {wrong}: to tell a floor, at least {LEAST_OF_A_KIND} of each are needed. "
+            "Add questions that the documents answer, and some that they do not."
         )
     scaler = StandardScaler().fit(evidence)
     logistic = LogisticRegression(max_iter=1000).fit(scaler.transform(evidence), answers)

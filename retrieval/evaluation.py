@@ -56,9 +56,12 @@ class EvalCase:
 
     @property
     def digest(self) -> str:
-        """Changes with the question, what was said before it, and the gold."""
-        fields = asdict(self)
-        return _digest([fields[name] for name in ("turns", "gold_any", "gold_all")])
+        """Changes with the question, what was said before it, and the gold but for its source."""
+        golds = [
+            [{"doc": each.doc, "span": each.span} for each in gold]
+            for gold in (self.gold_any, self.gold_all)
+        ]
+        return _digest([[asdict(turn) for turn in self.turns], *golds])
 
     @property
     def content_digest(self) -> str:
@@ -104,7 +107,8 @@ class CaseResult:
 def load_cases(path: Path) -> list[EvalCase]:
     """The cases of a JSON lines file; raises ConfigError naming the line that is wrong."""
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
+        # Not all that str.splitlines takes for the end of a line: a text may hold U+2028.
+        lines = path.read_text(encoding="utf-8").split("\n")
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path} cannot be read as cases: {type(error).__name__}.") from error
     cases: dict[str, EvalCase] = {}
@@ -161,7 +165,7 @@ def _parse_gold(entries: Iterable[Mapping[str, Any]]) -> tuple[Gold, ...]:
 
 
 def _parse_gold_entry(entry: Mapping[str, Any]) -> Gold:
-    gold = Gold(doc=entry["doc"], span=entry.get("span"))
+    gold = Gold(doc=entry["doc"], span=entry.get("span"), source=entry.get("source"))
     # It would be found in every section of the document.
     if gold.span is not None and not metrics.words(gold.span):
         raise ConfigError(

@@ -21,6 +21,7 @@ class Gold:
 
     doc: str
     span: str | None = None
+    source: str | None = None  # of the document, where known; what is measured goes by doc alone
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

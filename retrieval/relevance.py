@@ -50,6 +50,8 @@ class RelevanceModel:
     floor: float  # least relevance of the best candidate to answer from
     cases: tuple[str, ...]  # the sets that weights or floor were fitted on
     fitted_on: str  # date, ISO 8601
+    # The content_digest of each of those cases; none: not known, as of the packaged model.
+    case_digests: tuple[str, ...] = ()
 
     def scores(self, features: Features) -> NDArray[np.float64]:
         """What orders the rows of features, shape (rows,); higher is better."""
@@ -223,8 +225,13 @@ def _parse(fields: Mapping[str, Any]) -> RelevanceModel | None:
     try:
         basis = fields["basis"]
         names = {kind: tuple(basis[kind]) for kind in ("ranking", "certainty")}
+        lists = {"cases": fields["cases"], "case_digests": fields.get("case_digests", ())}
         return RelevanceModel(
-            **{**fields, "basis": Basis(**{**basis, **names}), "cases": tuple(fields["cases"])}
+            **{
+                **fields,
+                "basis": Basis(**{**basis, **names}),
+                **{name: tuple(each) for name, each in lists.items()},
+            }
         )
     except (KeyError, TypeError):
         return None

@@ -21,7 +21,14 @@ from retrieval.retrieve import Retriever
 from retrieval.sources import markdown
 from tests.app.bot import Json
 from tests.app.nights import ignore
-from tests.app.reviewing import REVIEWERS, open_form, read, send, wait_until_shown
+from tests.app.reviewing import (
+    REVIEWERS,
+    open_form,
+    open_found,
+    read,
+    send,
+    wait_until_shown,
+)
 from tests.conftest import SAMPLE
 from tests.stand_ins.slack import SlackStandIn
 
@@ -114,7 +121,7 @@ def test_a_wrong_answer_becomes_a_case_that_passes_once_its_page_is_right(
         send(slack, open_form(slack, review, review_blocks.CHOOSE_PAGE), page=page_id)
         review = wait_until_shown(slack, "No service reads another one's database.")
         assert "*At fault:* *floor* – the right page was found, but not kept" in read(review)
-        send(slack, open_form(slack, review, review_blocks.MAKE_CASE))
+        send(slack, open_found(slack, review))
         wait_until_shown(slack, "<@U5> has made it a case")
     (case,) = cases.list_cases(retriever.database)
     assert (case.state, case.question, case.reviewer) == ("approved", QUESTION, "U5")
@@ -130,5 +137,5 @@ def test_a_wrong_answer_becomes_a_case_that_passes_once_its_page_is_right(
     ingest(retriever, docs)
     nightly.run(retriever, SETTINGS, client, progress=ignore)
     report = read(find_report(slack))
-    assert "*recall@5 1.00* (+100.0 points" in report
+    assert "*recall@5 1.00* over 1 case (+100.0 points" in report
     assert f"*1 case won*\n• {QUESTION} → <https://wiki.halvermeer.example/{PATH}|12. One" in report

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from textwrap import indent
 from typing import Any
 
-from app.loop import casefiles
+from app.loop import casefiles, cases
 from app.loop.cases import Case
 from app.loop.caseset import Alike
 from app.loop.review import Flag, KnownPage, Review
@@ -21,8 +21,8 @@ def build_line(case: Case) -> str:
     orphan = ", orphaned" if case.orphaned_at else ""
     part = ", held out" if case.state == "approved" and case.held_out else ""
     return (
-        f"{case.case_id}  {case.state}{part}{orphan}\n"
-        f"    {_cut(_flatten(case.question), QUESTION_LENGTH)}"
+        f"{flatten(case.case_id)}  {case.state}{part}{orphan}\n"
+        f"    {_cut(flatten(case.question), QUESTION_LENGTH)}"
         f" – {', '.join(dict.fromkeys(plain(gold.doc) for gold in case.gold)) or 'no page'}"
     )
 
@@ -31,7 +31,7 @@ def build_case(review: Review) -> str:
     """All of a case."""
     case = review.case
     if case.state == "proposed":
-        return f"{case.case_id}  proposed\n\n{build_review(review, case.gold)}"
+        return f"{flatten(case.case_id)}  proposed\n\n{build_review(review, case.gold)}"
     return "\n".join(_build_decided(case))
 
 
@@ -42,6 +42,7 @@ def build_json(case: Case) -> dict[str, Any]:
         "state": case.state,
         "orphaned_at": case.orphaned_at and case.orphaned_at.isoformat(),
         "page_wrong_by": case.page_wrong_by,
+        "page_wrong": next(iter(cases.build_gold(filter(None, [case.page_wrong]))), None),
         "trace_ids": list(map(str, case.trace_ids)),
     }
 
@@ -75,7 +76,7 @@ def build_alike(pair: Alike) -> str:
         [
             f"{pair.similarity:.2f}{apart}",
             *(
-                f"    {each.case_id}  {_flatten(each.question)}"
+                f"    {flatten(each.case_id)}  {flatten(each.question)}"
                 for each in (pair.first, pair.second)
             ),
         ]
@@ -98,11 +99,16 @@ def plain(text: str) -> str:
     return "".join(each for each in text if each == "\n" or each.isprintable())
 
 
+def flatten(text: str) -> str:
+    """As plain, in one line."""
+    return plain(" ".join(text.split()))
+
+
 def _build_decided(case: Case) -> Iterator[str]:
     by = f" by {plain(case.reviewer)}" if case.reviewer else ""
     on = f" on {case.reviewed_at:%Y-%m-%d}" if case.reviewed_at else ""
     part = ", held out" if case.state == "approved" and case.held_out else ""
-    yield f"{case.case_id}  {case.state}{by}{on}{part}\n"
+    yield f"{flatten(case.case_id)}  {case.state}{by}{on}{part}\n"
     yield from (f"{turn.speaker}: {plain(turn.text)}" for turn in case.history)
     yield f"> {plain(case.question)}"
     if case.answer:
@@ -113,15 +119,16 @@ def _build_decided(case: Case) -> Iterator[str]:
         yield "\nNo page answers."
     if len(case.gold_all) > 1:
         yield "All of these pages are needed."
-    if case.page_wrong_by:
-        yield f"{plain(case.page_wrong_by)} says that the page is wrong."
+    if case.page_wrong_by and case.page_wrong:
+        page = plain(case.page_wrong.doc)
+        yield f"{plain(case.page_wrong_by)} says that the page is wrong: {page}"
     if case.orphaned_at:
         yield f"What answers stands on no page since {case.orphaned_at:%Y-%m-%d}."
 
 
 def _build_flag(flag: Flag) -> str:
     said = ": " + REASONS[flag.reason] if flag.reason else ""
-    note = f" – “{_flatten(flag.note)}”" if flag.note else ""
+    note = f" – “{flatten(flag.note)}”" if flag.note else ""
     return f"👎 {flag.user_id}{said}{note}"
 
 
@@ -152,7 +159,3 @@ def _quote(text: str, limit: int) -> str:
 
 def _cut(text: str, limit: int) -> str:
     return text if len(text) <= limit else text[: limit - 1].rstrip() + "…"
-
-
-def _flatten(text: str) -> str:
-    return plain(" ".join(text.split()))

@@ -1,8 +1,7 @@
 """The approved cases as a set: what is measured, which are alike, and where their pages went."""
 
 import json
-from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -15,7 +14,7 @@ from app.questions import QUESTION_KEY
 from retrieval import metrics
 from retrieval.db import Database
 from retrieval.errors import ConfigError
-from retrieval.metrics import Gold, Result
+from retrieval.metrics import Gold
 
 if TYPE_CHECKING:  # both take seconds to import, and following pages needs neither
     from app.evaluating import EvalSet
@@ -102,15 +101,20 @@ def _load_keys(database: Database) -> dict[str, str]:
 def follow_pages(database: Database) -> Followed:
     """Have cases name the pages on which what answers them stands by now.
 
-    A page that is gone is known again by its text, else by what answers: that has to stand in one
-    other page alone, word for word. A case of which some answer stands nowhere is an orphan from
-    then on until it is found again. Cases that were dismissed are left alone.
+    What answers has to stand there word for word; the metrics are content with most of it, but
+    another figure may make it untrue. A page that is gone is known again by its text, else by what
+    answers, if that stands in one other page alone; so is what voters have named of it. A case of
+    which some answer stands nowhere is an orphan from then on until it is found again. Cases that
+    were dismissed are left alone.
     """
     known = [case for case in cases.list_cases(database) if case.gold and case.state != "dismissed"]
     with database.snapshot() as connection:
         places = _Places(connection, known)
     changes = [change for case in known if (change := _follow(case, places)).is_news]
     with database.transaction() as connection:
+        # As votes do it: what is said first, then the case. Else the two may wait for each other.
+        for change in changes:
+            _move_named(connection, change)
         saved = [change for change in changes if _save(connection, change)]
     return Followed(
         moved=tuple(move for change in saved for move in change.moves),
@@ -142,10 +146,13 @@ class _Change:
     @property
     def moves(self) -> list[Move]:
         return [
-            Move(case_id=self.before.case_id, doc=was.doc, to=now.doc)
-            for was, now in zip(self.before.gold, self.after.gold, strict=True)
-            if was != now
+            Move(case_id=self.before.case_id, doc=was.doc, to=now.doc) for was, now in self.moved
         ]
+
+    @property
+    def moved(self) -> list[tuple[Gold, Gold]]:
+        both = zip(self.before.gold, self.after.gold, strict=True)
+        return [(was, now) for was, now in both if was != now]
 
 
 def _follow(case: Case, places: "_Places") -> _Change:
@@ -156,6 +163,26 @@ def _follow(case: Case, places: "_Places") -> _Change:
     )
     is_orphan = not all(any(map(places.holds, answer)) for answer in after.eval_case.answers)
     return _Change(before=case, after=after, is_orphan=is_orphan)
+
+
+def _move_named(connection: Connection, change: _Change) -> None:
+    """Have the page that voters named follow, or the next vote would bring the old one back."""
+    for was, now in change.moved:
+        connection.execute(
+            text("""
+                UPDATE feedback SET right_source = :source, right_path = :doc
+                FROM case_traces
+                WHERE feedback.trace_id = case_traces.trace_id AND case_id = :case_id
+                AND right_path = :was_doc AND right_source = coalesce(:was_source, right_source)
+            """),
+            {
+                "case_id": change.before.case_id,
+                "source": now.source,
+                "doc": now.doc,
+                "was_source": was.source,
+                "was_doc": was.doc,
+            },
+        )
 
 
 def _save(connection: Connection, change: _Change) -> bool:
@@ -184,77 +211,96 @@ def _to_json(gold: Sequence[Gold]) -> str:
     return json.dumps(cases.build_gold(gold))
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Page:
+    """A page as it stands in the index."""
+
+    source: str
+    path: str
+    words: str  # all that it says, with nothing else between them than a space
+
+    def is_named(self, gold: Gold) -> bool:
+        return gold.doc == self.path and gold.source in (None, self.source)
+
+
 class _Places:
     """Where what answers some cases stands; all pages are read once at most, for what is lost."""
 
     def __init__(self, connection: Connection, known: Iterable[Case]) -> None:
         golds = {gold for case in known for gold in case.gold}
-        self._texts = _load_texts(connection, {gold.doc for gold in golds})
+        self._pages = _load_pages(connection, {gold.doc for gold in golds})
         lost = {gold for gold in golds if not self.holds(gold)}
-        self._moves = _find_moves(connection, {gold.doc for gold in lost} - self._texts.keys())
-        spans = {gold.span: _flatten(gold.span) for gold in lost if gold.span}
-        self._found = _find_spans(connection, spans)
-        new = {*self._moves.values(), *(doc for docs in self._found.values() for doc in docs)}
-        self._texts |= _load_texts(connection, new - self._texts.keys())
+        gone = {gold.doc for gold in lost if not self._find(gold)}
+        self._moves = _find_moves(connection, gone)
+        self._pages += _load_pages(connection, {now.doc for _, now in self._moves})
+        self._found = _find_spans(connection, {gold.span for gold in lost if gold.span})
 
     def holds(self, gold: Gold) -> bool:
-        """Whether a page is there and has what answers, as the metrics judge it."""
-        return any(
-            metrics.hits(Result(doc=gold.doc, text=body), gold)
-            for body in self._texts.get(gold.doc, ())
-        )
+        """Whether a page is there and has what answers, word for word."""
+        pages = self._find(gold)
+        if gold.span is None:
+            return bool(pages)
+        words = _flatten(gold.span)
+        return any(words in page.words for page in pages)
 
     def follow(self, gold: Gold) -> Gold:
         """The same on the page where it stands by now; as it is, where that is nowhere known."""
         if self.holds(gold):
             return gold
-        if gold.doc in self._moves:
-            moved = replace(gold, doc=self._moves[gold.doc])
-            if self.holds(moved):
+        for was, now in self._moves:
+            moved = replace(now, span=gold.span)
+            if was.doc == gold.doc and gold.source in (None, was.source) and self.holds(moved):
                 return moved
-        found = self._found.get(gold.span or "", ())
-        return replace(gold, doc=found[0]) if len(found) == 1 else gold
+        found = self._found.get(gold.span or "", [])
+        return replace(found[0], span=gold.span) if len(found) == 1 else gold
+
+    def _find(self, gold: Gold) -> list[_Page]:
+        return [page for page in self._pages if page.is_named(gold)]
 
 
-def _load_texts(connection: Connection, paths: Iterable[str]) -> dict[str, list[str]]:
+def _load_pages(connection: Connection, paths: Iterable[str]) -> list[_Page]:
     """The pages at these paths, of whatever source."""
     rows = connection.execute(
-        text("SELECT path, text FROM documents WHERE path = ANY(:paths)"), {"paths": list(paths)}
+        text("SELECT source, path, text FROM documents WHERE path = ANY(:paths)"),
+        {"paths": list(paths)},
     )
-    texts = defaultdict(list)
-    for path, body in rows:
-        texts[path].append(body)
-    return dict(texts)
+    return [_Page(source=row.source, path=row.path, words=_flatten(row.text)) for row in rows]
 
 
-def _find_moves(connection: Connection, gone: Iterable[str]) -> dict[str, str]:
-    """Where pages that are gone were moved, by their path before: the page of the same text."""
+def _find_moves(connection: Connection, gone: Iterable[str]) -> list[tuple[Gold, Gold]]:
+    """Where pages that are gone were, and where the page of the same text is."""
     rows = connection.execute(
         text("""
-            SELECT DISTINCT ON (page_changes.path) page_changes.path AS was, documents.path AS now
+            SELECT DISTINCT ON (page_changes.source, page_changes.path)
+                   page_changes.source AS was_source, page_changes.path AS was_path,
+                   documents.source, documents.path
             FROM page_changes JOIN documents ON md5(documents.text) = text_hash
             WHERE kind = 'removed' AND page_changes.path = ANY(:gone)
-            ORDER BY page_changes.path, change_id DESC, documents.path
+            ORDER BY page_changes.source, page_changes.path, change_id DESC, documents.path
         """),
         {"gone": list(gone)},
     )
-    return {row.was: row.now for row in rows}
+    return [
+        (Gold(doc=row.was_path, source=row.was_source), Gold(doc=row.path, source=row.source))
+        for row in rows
+    ]
 
 
-def _find_spans(connection: Connection, spans: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
-    """The paths of all pages that have these, given with their words; short ones are not told."""
-    wanted = {span: flat for span, flat in spans.items() if len(flat.split()) >= LEAST_WORDS}
-    found: dict[str, dict[str, None]] = {span: {} for span in wanted}
+def _find_spans(connection: Connection, spans: Iterable[str]) -> dict[str, list[Gold]]:
+    """All pages that have these; short ones are not told."""
+    flat = {span: _flatten(span) for span in spans}
+    wanted = {span: words for span, words in flat.items() if len(words.split()) >= LEAST_WORDS}
+    found: dict[str, list[Gold]] = {span: [] for span in wanted}
     if wanted:
         rows = connection.execution_options(yield_per=500).execute(
-            text("SELECT path, text FROM documents ORDER BY path")
+            text("SELECT source, path, text FROM documents ORDER BY path, source")
         )
-        for path, body in rows:
-            flat = _flatten(body)
+        for source, path, body in rows:
+            page = _flatten(body)
             for span, words in wanted.items():
-                if words in flat:
-                    found[span][path] = None
-    return {span: tuple(paths) for span, paths in found.items()}
+                if words in page:
+                    found[span].append(Gold(doc=path, source=source))
+    return found
 
 
 def _flatten(body: str) -> str:

@@ -1,16 +1,17 @@
 """What a week was like, for those who look after Footnote: gaps, stale pages, figures, cases."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, time, timedelta
 
 from slack_sdk import WebClient
 from slack_sdk.errors import SlackApiError
 from sqlalchemy import Connection, text
 
-from app import mrkdwn, posting, ragstats
+from app import freshness, mrkdwn, posting, ragstats
 from app.blocks import Message
 from app.config import Settings
+from app.counting import count
 from app.loop import caseset, schedule
 from app.ragstats import Part
 from app.stats import Scope, Stats, Viewer, load_stats
@@ -46,8 +47,9 @@ class CaseCounts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recall:
-    """recall@5 of the nightly runs."""
+    """recall@5 of two nightly runs, over the answerable cases that both have as they are."""
 
+    cases: int
     begin: float  # of the last run before the week, else of its first
     end: float  # of the last
 
@@ -61,7 +63,7 @@ class Digest:
     stale: tuple[StalePage, ...]  # the most cited first
     stale_count: int  # pages, of which stale has the first
     cases: CaseCounts
-    recall: Recall | None  # None: the set was not run
+    recall: Recall | None  # None: the set was not run, or is another altogether
 
 
 def post_weekly(
@@ -98,14 +100,15 @@ def post(client: WebClient, database: Database, settings: Settings) -> None:
 
 
 def load(database: Database, settings: Settings) -> Digest:
-    """The last seven days as an admin may see them."""
-    viewer = Viewer(is_admin=True)
+    """The last seven days, as a channel may see them: gaps are worded that everyone may read."""
+    viewer = Viewer(is_everyone=True)
     stats = load_stats(database, Scope(days=DAYS), viewer=viewer, settings=settings)
+    worded = tuple(gap for gap in stats.gaps.top if gap.question)
     with database.snapshot() as connection:
         stale = _load_stale(connection, settings.freshness_days)
         return Digest(
             until=datetime.now(UTC).date(),
-            stats=stats,
+            stats=replace(stats, gaps=replace(stats.gaps, top=worded)),
             stale=tuple(stale[:MOST_STALE]),
             stale_count=len(stale),
             cases=_load_cases(connection),
@@ -129,14 +132,14 @@ def build_message(digest: Digest) -> Message:
 def _build_stale(digest: Digest) -> Iterator[str]:
     for page in digest.stale:
         facts = [
-            f"{page.answers:,} {'answer' if page.answers == 1 else 'answers'}",
+            count(page.answers, "answer"),
             _build_link(page),
             f"last verified {page.verified_at}" if page.verified_at else "a later edition exists",
             mrkdwn.quote(page.owner, OWNER_LENGTH) if page.owner else "no owner",
         ]
         yield " · ".join(facts)
     if more := digest.stale_count - len(digest.stale):
-        yield f"and {more:,} {'page' if more == 1 else 'pages'} more"
+        yield f"and {count(more, 'page')} more"
 
 
 def _build_link(page: StalePage) -> str:
@@ -149,30 +152,37 @@ def _build_cases(digest: Digest) -> Iterator[str]:
     cases, recall = digest.cases, digest.recall
     yield f"{cases.new:,} new, {cases.approved:,} approved, {cases.waiting:,} waiting for a review"
     if recall:
-        yield f"Nightly recall@5: {recall.begin:.2f} → {recall.end:.2f}"
+        figures = f"{recall.begin:.2f} → {recall.end:.2f}"
+        yield f"Nightly recall@5: {figures} ({count(recall.cases, 'case')})"
 
 
 def _load_stale(connection: Connection, freshness_days: int) -> list[StalePage]:
-    """The pages that the week's answers cite and that were stale then and are so still."""
+    """The pages that the week's answers cite and that are stale: for long unverified, or cited as
+    an older edition and not verified since."""
+    # Two pages without a URL may have one path: the section tells them apart, while it is there.
     rows = connection.execute(
         text("""
             WITH cited AS (
-                SELECT trace_id, asked_at, citation ->> 'path' AS path, citation ->> 'url' AS url,
-                       citation ->> 'caveat' AS caveat
+                SELECT trace_id, citation ->> 'path' AS path, citation ->> 'url' AS url,
+                       (citation ->> 'section_id')::bigint AS section_id,
+                       (citation ->> 'verified_at')::date AS verified_at,
+                       position(:older IN citation ->> 'caveat') > 0 AS is_older
                 FROM traces CROSS JOIN LATERAL jsonb_array_elements(citations) AS citation
                 WHERE asked_at >= now() - make_interval(days => :days) AND is_question(traces)
             )
             SELECT title, documents.url, owner,
-                   CASE WHEN verified_at < current_date - :freshness_days THEN verified_at END
-                       AS verified_at,
+                   CASE WHEN documents.verified_at < current_date - :freshness_days
+                        THEN documents.verified_at END AS verified_at,
                    count(DISTINCT trace_id) AS answers
-            FROM cited JOIN documents ON documents.path = cited.path AND documents.url = cited.url
-            WHERE verified_at < current_date - :freshness_days
-            OR (caveat IS NOT NULL AND (verified_at IS NULL OR verified_at <= asked_at::date))
-            GROUP BY document_id
-            ORDER BY answers DESC, verified_at NULLS LAST, title
+            FROM cited LEFT JOIN sections USING (section_id)
+            JOIN documents ON documents.path = cited.path AND documents.url = cited.url
+                AND documents.document_id = coalesce(sections.document_id, documents.document_id)
+            WHERE documents.verified_at < current_date - :freshness_days
+            OR (is_older AND documents.verified_at IS NOT DISTINCT FROM cited.verified_at)
+            GROUP BY documents.document_id
+            ORDER BY answers DESC, documents.verified_at NULLS LAST, title
         """),
-        {"days": DAYS, "freshness_days": freshness_days},
+        {"days": DAYS, "freshness_days": freshness_days, "older": freshness.OLDER},
     )
     return [StalePage(**row._mapping) for row in rows]
 
@@ -194,18 +204,25 @@ def _load_recall(connection: Connection) -> Recall | None:
     row = connection.execute(
         text("""
             WITH runs AS (
-                SELECT (means #>> '{all,recall@5}')::float8 AS recall,
-                       started_at < now() - make_interval(days => :days) AS is_before,
-                       row_number() OVER (ORDER BY run_id) AS number
+                SELECT started_at < now() - make_interval(days => :days) AS is_before,
+                       row_number() OVER (ORDER BY run_id) AS number, results
                 FROM eval_runs
-                WHERE cases_name = :name AND means #>> '{all,recall@5}' IS NOT NULL
-            )
-            SELECT (SELECT recall FROM runs WHERE NOT is_before
-                    ORDER BY number DESC LIMIT 1) AS end,
-                   (SELECT recall FROM runs
-                    ORDER BY is_before DESC, CASE WHEN is_before THEN -number ELSE number END
-                    LIMIT 1) AS begin
+                WHERE cases_name = :name AND is_reported
+                AND means #>> '{all,recall@5}' IS NOT NULL
+            ),
+            first AS (
+                SELECT results FROM runs
+                ORDER BY is_before DESC, CASE WHEN is_before THEN -number ELSE number END LIMIT 1
+            ),
+            last AS (SELECT results FROM runs WHERE NOT is_before ORDER BY number DESC LIMIT 1)
+            SELECT count(*) AS cases, avg((one ->> 'recall@5')::float8) AS begin,
+                   avg((other ->> 'recall@5')::float8) AS end
+            FROM first CROSS JOIN LATERAL jsonb_array_elements(first.results) AS one
+            CROSS JOIN last CROSS JOIN LATERAL jsonb_array_elements(last.results) AS other
+            WHERE one ->> 'id' = other ->> 'id'
+            AND one ->> 'content_digest' = other ->> 'content_digest'
+            AND one ? 'recall@5' AND other ? 'recall@5'
         """),
         {"days": DAYS, "name": caseset.NAME},
     ).one()
-    return None if row.end is None else Recall(begin=row.begin, end=row.end)
+    return Recall(**row._mapping) if row.cases else None

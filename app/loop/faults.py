@@ -1,152 +1,15 @@
-"""At which stage a flagged answer went wrong: told by its right page, or likely without one."""
+"""What traces hold of answers that were flagged, and so at which stage each went wrong."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from datetime import date, timedelta
-from typing import Any, Literal
+from typing import Any
 from uuid import UUID
 
 from sqlalchemy import Connection, Row, text
 
-from app.abstaining import NEAR_SHARE
-from app.records import Abstention
+from app.freshness import OLDER
+from app.loop.stages import Fault, Flagged, Stage, Symptoms, explain, find_stage, guess
 from retrieval.metrics import Gold, Result, hits
-
-# In the order in which they are looked for: not in the corpus; not among the candidates; used, and
-# wrong itself; used, and wrongly told; cut by the floor; above it, and another page kept instead:
-# of such, what is old loses to what was verified later.
-Stage = Literal["missing", "search", "generation", "floor", "stale", "rerank"]
-
-# A relevance is the probability that a section answers: below, it rather does not.
-LIKELY = 0.5
-
-_OLDER = "older than ["  # as app.freshness says it of a page beside a later edition
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Flagged:
-    """The trace of an answer that was flagged, with what is known of the right page.
-
-    Of a page of which the passage is known that answers, only the sections that hold it count.
-    """
-
-    asked_on: date
-    is_indexed: bool  # the right page is in the corpus now
-    verified_at: date | None
-    relevances: Mapping[int, float]  # of the candidates from the right page, by section_id
-    kept: frozenset[int]  # section ids of what was handed over, of whatever page
-    floor: float  # 0 where nothing was searched
-    is_disputed: bool = False  # the right page itself is said to be what is wrong or outdated
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Symptoms:
-    """What a trace and its voters tell while nobody has named the right page."""
-
-    abstained_because: Abstention | None = None
-    relevances: tuple[float, ...] = ()  # of the candidates
-    left: tuple[float, ...] = ()  # … and of those that were not kept
-    floor: float = 0
-    reasons: frozenset[str] = frozenset()  # of the voters
-    caveats: tuple[str, ...] = ()  # of the citations, those that have one
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Fault:
-    """The stage at fault, and by what one sees it."""
-
-    stage: Stage
-    why: str  # goes on from "stage: "; holds no words of anybody
-    is_known: bool  # or it is the likeliest, as long as nobody has named the right page
-
-
-def find_stage(flagged: Flagged, *, freshness_days: int) -> Stage:
-    """The first stage that the right page did not get through.
-
-    A page counts as stale by its age when it was asked about; without a date it has none. Age alone
-    loses it nothing where it was used: that an old page was told right, or wrong, its date does not
-    say. Used and said to be wrong or outdated itself, by a voter, a reviewer or the later edition
-    cited beside it, it is stale: the generator has told what stands there.
-    """
-    if not flagged.relevances:
-        return "search" if flagged.is_indexed else "missing"
-    if flagged.kept & flagged.relevances.keys():
-        return "stale" if flagged.is_disputed else "generation"
-    if not flagged.kept or max(flagged.relevances.values()) < flagged.floor:
-        return "floor"
-    oldest = flagged.asked_on - timedelta(days=freshness_days)
-    is_stale = flagged.verified_at is not None and flagged.verified_at < oldest
-    return "stale" if is_stale else "rerank"
-
-
-def explain(flagged: Flagged, *, freshness_days: int) -> Fault:
-    """The stage at fault with the right page known, and by what one sees it."""
-    stage = find_stage(flagged, freshness_days=freshness_days)
-    best = max(flagged.relevances.values(), default=0.0)
-    measured = f"its best section had relevance {best:.2f} (floor {flagged.floor:.2f})"
-    if stage == "stale" and flagged.is_disputed:
-        why = "the right page was used, and is itself said to be wrong or outdated"
-    else:
-        why = {
-            "missing": "no page of the index answers this",
-            "search": "the right page is in the index, but was not found for this question",
-            "generation": "the right page was used, but not told, or told wrongly",
-            "floor": f"the right page was found, but not kept: {measured}",
-            "stale": f"the right page was last verified {flagged.verified_at}, and newer ones were "
-            f"kept instead; {measured}",
-            "rerank": f"the right page was found, but others were kept instead; {measured}",
-        }[stage]
-    return Fault(stage=stage, why=why, is_known=True)
-
-
-def guess(symptoms: Symptoms) -> Fault:
-    """The likeliest stage while the right page is not known, and why it is likely."""
-    stage, why = (_guess_abstained if symptoms.abstained_because else _guess_answered)(symptoms)
-    return Fault(stage=stage, why=why, is_known=False)
-
-
-def _guess_abstained(symptoms: Symptoms) -> tuple[Stage, str]:
-    best = max(symptoms.relevances, default=0.0)
-    measured = f"the best page had relevance {best:.2f} (floor {symptoms.floor:.2f})"
-    if symptoms.abstained_because == "UNKNOWN_IDENTIFIER":
-        return "missing", "no page mentions a name that is asked about"
-    if not symptoms.relevances:
-        return "missing", "nothing was found at all"
-    if symptoms.abstained_because == "UNSUPPORTED" and best >= LIKELY:
-        return "generation", f"nothing was told from what was kept, though {measured}"
-    if symptoms.abstained_because == "UNSUPPORTED":
-        return "missing", f"what was kept does not answer it; {measured}"
-    if best >= NEAR_SHARE * symptoms.floor:
-        return "floor", f"nothing passed the floor, but something came near: {measured}"
-    return "missing", f"nothing above the floor; {measured}"
-
-
-def _guess_answered(symptoms: Symptoms) -> tuple[Stage, str]:
-    best = max(symptoms.relevances, default=0.0)
-    if "outdated" in symptoms.reasons:
-        return "stale", "somebody says that the answer is outdated"
-    if symptoms.caveats:
-        return "stale", f"the answer rests on a page that may no longer hold: {symptoms.caveats[0]}"
-    if "not_asked" in symptoms.reasons:
-        return "search", "somebody says that something else was asked"
-    if "missing" in symptoms.reasons:
-        return _guess_incomplete(symptoms)
-    if best < LIKELY:
-        return "search", f"nothing that was found clearly answers it: relevance {best:.2f} at best"
-    return "generation", f"what was kept looks right: relevance {best:.2f} at best"
-
-
-def _guess_incomplete(symptoms: Symptoms) -> tuple[Stage, str]:
-    """Where what is missing from an answer has likely got lost."""
-    said = "somebody says that something is missing"
-    above = sum(relevance >= symptoms.floor for relevance in symptoms.left)
-    best = max(symptoms.left, default=0.0)
-    if above:
-        return "rerank", f"{said}, and {above} more above the floor were not kept"
-    if symptoms.left and best >= NEAR_SHARE * symptoms.floor:
-        return "floor", f"{said}, and the next page came near the floor: relevance {best:.2f}"
-    return "search", f"{said}, and nothing else that was found comes near"
 
 
 def find_fault(connection: Connection, trace_id: UUID, *, freshness_days: int) -> Fault | None:
@@ -166,7 +29,8 @@ def count_stages(
 
     The page that a reviewer chose goes before those that voters named, of which the last counts;
     that no page answers is known, too, once somebody has decided so. A page that was removed since,
-    renamed or indexed again, is known among the candidates by its path as it was.
+    renamed or indexed again, is known among the candidates by its path as it was. Whether it was in
+    the corpus when it was asked about, and how fresh, is told as it was then.
     """
     where = """
         is_flagged AND asked_at >= now() - make_interval(days => :days) AND is_question(traces)
@@ -192,15 +56,15 @@ def _load_flagged(
             ),
             judged AS (
                 SELECT traces.*, is_outdated IS TRUE AS is_outdated,
-                       page_wrong_at IS NOT NULL AS is_page_wrong,
+                       page_wrong_path, page_wrong_source,
                        CASE WHEN state = 'dismissed' THEN NULL
                             WHEN reviewer IS NOT NULL AND gold_any || gold_all <> '[]'
                                 THEN gold_any || gold_all
                             WHEN state = 'approved' THEN '[]'
                             WHEN named IS NOT NULL THEN jsonb_build_array(named)
-                            WHEN page_wrong_at IS NOT NULL AND citations <> '[]' THEN
-                                jsonb_build_array(
-                                    jsonb_build_object('doc', citations -> 0 -> 'path'))
+                            WHEN page_wrong_path IS NOT NULL THEN jsonb_build_array(
+                                jsonb_build_object('source', page_wrong_source,
+                                                   'doc', page_wrong_path))
                        END AS pages
                 FROM traces
                 LEFT JOIN votes USING (trace_id)
@@ -209,29 +73,49 @@ def _load_flagged(
                 WHERE {where}
             )
             SELECT trace_id, asked_at::date AS asked_on, kept, page.doc, page.span, document_id,
-                   verified_at, coalesce((settings ->> 'floor')::float8, 0) AS floor,
-                   is_page_wrong OR EXISTS (
+                   coalesce((settings ->> 'floor')::float8, 0) AS floor, relevances,
+                   CASE WHEN is_dated THEN found.verified_at ELSE documents.verified_at END
+                       AS verified_at,
+                   coalesce(next_change.was_indexed, document_id IS NOT NULL) AS was_indexed,
+                   coalesce(page_wrong_path = page.doc, false)
+                       AND coalesce(page_wrong_source = page.source, true)
+                   OR EXISTS (
                        SELECT FROM jsonb_array_elements(citations) AS cited
                        WHERE cited ->> 'path' = page.doc
                        AND (is_outdated OR strpos(cited ->> 'caveat', :older) > 0)
-                   ) AS is_disputed,
-                   (SELECT coalesce(jsonb_object_agg(
-                        found ->> 'section_id',
-                        coalesce((found ->> 'relevance')::float8, 0)), '{{}}')
-                    FROM jsonb_array_elements(candidates) AS found
-                    WHERE (found ->> 'document_id')::bigint = documents.document_id
-                    OR (found ->> 'doc' = page.doc AND NOT EXISTS (
-                        SELECT FROM documents AS others
-                        WHERE others.document_id = (found ->> 'document_id')::bigint
-                    ))) AS relevances
+                   ) AS is_disputed
             FROM judged
             LEFT JOIN LATERAL jsonb_to_recordset(pages) AS page (source text, doc text, span text)
                 ON true
             LEFT JOIN documents ON path = doc AND documents.source = coalesce(page.source,
                                                                               documents.source)
+            CROSS JOIN LATERAL (
+                SELECT coalesce(jsonb_object_agg(
+                           found ->> 'section_id',
+                           coalesce((found ->> 'relevance')::float8, 0)), '{{}}') AS relevances,
+                       bool_or(found ? 'verified_at') AS is_dated,
+                       max((found ->> 'verified_at')::date) AS verified_at
+                FROM jsonb_array_elements(candidates) AS found
+                WHERE (found ->> 'document_id')::bigint = documents.document_id
+                OR (found ->> 'doc' = page.doc AND NOT EXISTS (
+                    SELECT FROM documents AS others
+                    WHERE others.document_id = (found ->> 'document_id')::bigint
+                ))
+            ) AS found
+            LEFT JOIN LATERAL (
+                SELECT kind = 'removed' OR EXISTS (  -- it stood elsewhere, and was moved
+                           SELECT FROM page_changes AS gone
+                           WHERE gone.kind = 'removed' AND gone.changed_at > asked_at
+                           AND gone.text_hash = noted.text_hash
+                       ) AS was_indexed
+                FROM page_changes AS noted
+                WHERE noted.path = page.doc AND noted.source = coalesce(page.source, noted.source)
+                AND kind <> 'changed' AND changed_at > asked_at
+                ORDER BY change_id LIMIT 1
+            ) AS next_change ON true
             WHERE pages IS NOT NULL
         """),
-        {**values, "older": _OLDER},
+        {**values, "older": f"{OLDER} ["},
     ).all()
     texts = _load_sections(connection, {row.document_id for row in rows if row.span})
     by_trace: defaultdict[UUID, list[Row[Any]]] = defaultdict(list)
@@ -250,7 +134,7 @@ def _build_flagged(pages: Sequence[Row[Any]], texts: Mapping[int, Mapping[int, s
         relevances |= _narrow(found, row, texts.get(row.document_id, {}))
     return Flagged(
         asked_on=first.asked_on,
-        is_indexed=any(row.document_id is not None for row in pages),
+        was_indexed=any(row.was_indexed for row in pages),
         verified_at=None if None in dates else max(dates),
         relevances=relevances,
         kept=frozenset(first.kept),

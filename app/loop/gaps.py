@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 # the tests, among the 376 questions of the three evaluation sets and embedded by all-MiniLM-L6-v2,
 # 0.35, 0.45 and 0.5 put 28, 34 and 37 together, and 1%, 4% and 17% of their questions with others.
 DISTANCE = 0.45
-APART = 2.0  # of two questions that no cluster should hold: the greatest cosine distance
+APART = 1e6  # of two questions that no cluster may hold: no mean brings that down to DISTANCE
 _NUMBER = re.compile(r"\d+")
 
 Vector = NDArray[np.float32]
@@ -39,7 +39,7 @@ class Asked:
     """Questions that are one by their text or their unknown name."""
 
     gap: Gap
-    vector: Vector | None  # None: not known, or by another embedder; such are put with no others
+    vector: Vector | None  # None: not known, or of another index; such are put with no others
 
 
 def cluster(asked: Iterable[Asked]) -> list[Gap]:
@@ -58,7 +58,8 @@ def cluster(asked: Iterable[Asked]) -> list[Gap]:
         for members in _group(distances):
             far = distances[np.ix_(members, members)] @ counts[members]
             typical = members[int(far.argmin())]
-            clusters.append([places[each] for each in sorted(members, key=typical.__ne__)])
+            others = [each for each in members if each != typical]
+            clusters.append([places[each] for each in (typical, *others)])
     clusters.sort(key=min)
     gaps = [_merge([listed[place].gap for place in members]) for members in clusters]
     return sorted(gaps, key=lambda gap: -gap.count)
@@ -68,7 +69,7 @@ def _measure(asked: Sequence[Asked]) -> NDArray[np.float64]:
     """The distance of every two, shape (questions, questions)."""
     vectors = np.array([each.vector for each in asked], dtype=np.float64)
     vectors /= np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
-    distances: NDArray[np.float64] = np.clip(1 - vectors @ vectors.T, 0, APART)
+    distances: NDArray[np.float64] = np.clip(1 - vectors @ vectors.T, 0, 2)
     numbers = [frozenset(_NUMBER.findall(each.gap.question or "")) for each in asked]
     for one, own in enumerate(numbers):
         for other, others in enumerate(numbers[:one]):

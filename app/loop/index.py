@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from datetime import datetime
 from typing import Any
 
 from sqlalchemy import Connection, text
@@ -18,6 +19,7 @@ class Index:
     """What was searched, and with which model; None and nothing where nothing was indexed."""
 
     generation_id: int | None
+    created_at: datetime | None  # of the generation: when it was begun, long before it is searched
     chunker: str | None
     embedder: str | None
     probe: tuple[float, ...]  # of the embedder that built the index
@@ -26,20 +28,20 @@ class Index:
     documents: int
     sections: int
     chunks: int
+    characters: int  # of the documents' texts
     kinds: Mapping[str, int]  # documents by the ending of their path, as ".md"
     failure: str | None = None  # why nothing could be searched
 
     def to_json(self) -> dict[str, Any]:
-        return asdict(self)
+        created_at = self.created_at.isoformat() if self.created_at else None
+        return {**asdict(self), "created_at": created_at}
 
 
 def load(retriever: Retriever) -> Index:
     """The index as it is now; whether it fits the model is not looked at."""
     with retriever.database.snapshot() as connection:
         generation = generations.load(connection, "active")
-        sections, chunks = _count_parts(
-            connection, generation.generation_id if generation else None
-        )
+        counted = _count_parts(connection, generation.generation_id if generation else None)
         kinds = _load_kinds(connection)
     return Index(
         generation_id=generation.generation_id if generation else None,
@@ -49,8 +51,7 @@ def load(retriever: Retriever) -> Index:
         model=retriever.embedder.name,
         model_probe=_round(retriever.embedder.probe),
         documents=sum(kinds.values()),
-        sections=sections,
-        chunks=chunks,
+        **counted,
         kinds=kinds,
     )
 
@@ -59,21 +60,24 @@ def parse(fields: Mapping[str, Any]) -> Index | None:
     """What to_json gave; None where an older version of Footnote noted less, or nothing."""
     try:
         probes = {name: tuple(fields[name]) for name in ("probe", "model_probe")}
-        return Index(**{**fields, **probes})
+        created_at = fields["created_at"] and datetime.fromisoformat(fields["created_at"])
+        return Index(**{**fields, **probes, "created_at": created_at})
     except (KeyError, TypeError):
         return None
 
 
-def _count_parts(connection: Connection, generation_id: int | None) -> tuple[int, int]:
-    """How many sections and chunks a generation has."""
+def _count_parts(connection: Connection, generation_id: int | None) -> dict[str, Any]:
+    """When a generation was begun, of how much text it is, and how many parts it has."""
     row = connection.execute(
         text("""
-            SELECT (SELECT count(*) FROM sections WHERE generation_id = :generation_id) AS sections,
-                   (SELECT count(*) FROM chunks WHERE generation_id = :generation_id) AS chunks
+            SELECT (SELECT created_at FROM generations WHERE generation_id = :generation_id),
+                   (SELECT count(*) FROM sections WHERE generation_id = :generation_id) AS sections,
+                   (SELECT count(*) FROM chunks WHERE generation_id = :generation_id) AS chunks,
+                   (SELECT coalesce(sum(length(text)), 0) FROM documents) AS characters
         """),
         {"generation_id": generation_id},
     ).one()
-    return row.sections, row.chunks
+    return dict(row._mapping)
 
 
 def _load_kinds(connection: Connection) -> dict[str, int]:

@@ -1,6 +1,5 @@
 """What is not as it was of index, settings and code between two runs, as causes; pure."""
 
-import json
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -8,8 +7,8 @@ from typing import Literal
 
 import numpy as np
 
-from app import mrkdwn
-from app.evaluating import Run, StoredRun
+from app import eval_runs, mrkdwn
+from app.eval_runs import Run, StoredRun
 from app.loop.index import Index
 from retrieval.generations import SAME_MODEL
 
@@ -31,11 +30,19 @@ Kind = Literal[
     "elsewhere",
 ]
 
-OTHER_CUTS = 0.1  # of the chunks that as many pages gave before: more or fewer were not edited
+# It was lost by that; it may well have been; it changed, and nothing else speaks for it.
+Strength = Literal["strong", "weak", "none"]
+
+OTHER_CUTS = 1.5  # times as many or as few chunks for as much text are no matter of edits; chosen
+EMPTY = "(empty)"  # two marks of code with nothing between them are no code
 NAMES_TOLD = 8  # of one cause; more are counted
 NAME_LENGTH = 120  # of a path or a title
 REASON_LENGTH = 300  # of why nothing could be searched
-FOLDERS = re.compile(r"(?<!\S)/(?:[^\s/]+/)*")  # before a name; a ticket may be read by anybody
+# Before the last name of a path; a ticket may be read by anybody. From a text's start, or from a
+# quotation mark, the names may hold spaces.
+FOLDERS = re.compile(
+    r"""(?:^|(?<=['"]))~?/+(?:[^'"/\n]+/+)*(?=[^'"/])|(?<![\w.~-])~?/+(?:[^\s'"/]+/+)*(?=[^\s'"/])"""
+)
 # Settings that are told by a cause of their own, or change with the questions.
 TOLD_OTHERWISE = {"generation_id", "embedder", "chunker", "rewriting"}
 
@@ -47,6 +54,7 @@ class Cause:
     kind: Kind
     told: str  # a sentence, in Markdown that has no marks but those of code
     explains: frozenset[str] = frozenset()  # lost cases, by id
+    strength: Strength = "strong"
 
     def explaining(self, case_ids: frozenset[str]) -> "Cause":
         return replace(self, explains=case_ids)
@@ -66,19 +74,20 @@ def find(good: StoredRun, run: Run) -> list[Cause]:
             causes.append(Cause(kind="generation", told="The index was built anew."))
         causes += _find_kinds(good.index, run.index)
     if run.index.failure and not any(cause.kind == "unsearchable" for cause in causes):
-        reason = code(FOLDERS.sub("", run.index.failure), REASON_LENGTH)
+        reason = code(_hide_folders(run.index.failure), REASON_LENGTH)
         causes.append(Cause(kind="unsearchable", told=f"Nothing was found: {reason}."))
     if not run.index.failure:
         causes += _find_settings(good, run)
     if good.commit != run.commit:
-        told = f"The code is at {code(run.commit or 'unknown')}, it was at"
-        causes.append(Cause(kind="code", told=f"{told} {code(good.commit or 'unknown')}."))
+        told = f"The code is at {_tell_commit(run)}, it was at {_tell_commit(good)}."
+        causes.append(Cause(kind="code", told=told, strength="none"))
     return causes
 
 
 def code(text: str, length: int = NAME_LENGTH) -> str:
     """Text as code, which Markdown and Slack show as it is: nobody is called, nothing linked."""
-    return f"`{mrkdwn.flatten(text, length).replace('`', chr(39))}`"
+    shown = mrkdwn.flatten(text, length).replace("`", "'")
+    return f"`{shown or EMPTY}`"
 
 
 def list_code(names: Sequence[str]) -> str:
@@ -109,44 +118,55 @@ def _tell_swap(name: str | None, similarity: float) -> str:
 
 
 def _find_cuts(before: Index, now: Index) -> Iterator[Cause]:
-    """Another chunker, by its name or by what it makes of as many pages."""
-    same_count = before.documents == now.documents and before.chunks
-    differs = same_count and abs(now.chunks / before.chunks - 1) > OTHER_CUTS
-    parts = f"the same {now.documents} pages make {now.chunks} chunks instead of {before.chunks}"
+    """Another chunker, by its name or by how many chunks it makes of as much text."""
+    was, is_now = _measure_cut(before), _measure_cut(now)
+    parts = f"there is a chunk for every {is_now:.0f} characters, there was one for every {was:.0f}"
     if before.chunker != now.chunker:
         told = f"The chunker is {code(str(now.chunker))}, it was {code(str(before.chunker))}"
-        yield Cause(kind="chunker", told=f"{told}: {parts}." if same_count else f"{told}.")
-    elif differs:
+        yield Cause(kind="chunker", told=f"{told}: {parts}." if was and is_now else f"{told}.")
+    elif was and is_now and max(was, is_now) / min(was, is_now) > OTHER_CUTS:
         told = f"{parts.capitalize()}: the chunker cuts otherwise, under the same name."
         yield Cause(kind="chunker", told=told)
+
+
+def _measure_cut(index: Index) -> float:
+    """Characters for each chunk; 0 where there is none."""
+    return index.characters / index.chunks if index.chunks else 0.0
 
 
 def _find_kinds(before: Index, now: Index) -> Iterator[Cause]:
     new = {kind: count for kind, count in now.kinds.items() if kind not in before.kinds}
     if new:
         told = ", ".join(f"{code(kind or 'without ending')} ({new[kind]})" for kind in sorted(new))
-        yield Cause(kind="document kinds", told=f"There are documents of a new kind: {told}.")
+        told = f"There are documents of a new kind: {told}."
+        yield Cause(kind="document kinds", told=told, strength="none")
 
 
 def _find_settings(good: StoredRun, run: Run) -> Iterator[Cause]:
-    before = good.settings
-    now = json.loads(json.dumps(dict(run.settings)))  # as those of before went: no tuples
     changed = [
-        f"{code(name)} is {_tell(now.get(name))}, it was {_tell(before.get(name))}"
-        for name in dict.fromkeys([*now, *before])
-        if name not in TOLD_OTHERWISE and now.get(name) != before.get(name)
+        f"{code(name)} is {_tell(now)}, it was {_tell(before)}"
+        for name, (before, now) in eval_runs.find_changed(good, run.settings).items()
+        if name not in TOLD_OTHERWISE
     ]
     if changed:
         yield Cause(kind="settings", told=f"Settings changed: {'; '.join(changed)}.")
 
 
 def _tell(value: object) -> str:
-    return "not set" if value is None else code(str(value))
+    return "not set" if value is None else _name(str(value))
 
 
-def _name(model: str | None) -> str:
-    """A model's name; of a folder the last part."""
-    return code(FOLDERS.sub("", str(model)))
+def _name(text: str | None) -> str:
+    """A name or value as code; of a path the last part."""
+    return code(_hide_folders(str(text)))
+
+
+def _hide_folders(text: str) -> str:
+    return FOLDERS.sub("", text)
+
+
+def _tell_commit(run: Run | StoredRun) -> str:
+    return code(run.commit or "unknown")
 
 
 def _compare(before: Sequence[float], now: Sequence[float]) -> float:

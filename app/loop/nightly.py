@@ -10,25 +10,27 @@ from slack_sdk import WebClient
 from slack_sdk.errors import SlackApiError
 from sqlalchemy import text
 
-from app import evaluating, posting
+from app import eval_runs, evaluating, posting
 from app.blocks import Message
 from app.config import Settings
-from app.evaluating import EvalSet, Progress, Run, StoredRun
+from app.eval_runs import Run, StoredRun
+from app.evaluating import EvalSet, Progress
 from app.generate.generator import Generator
-from app.loop import caseset, chart, digest, drops, nightly_blocks, tickets, trackers
+from app.loop import cases, caseset, chart, digest, drops, nightly_blocks, tickets, trackers
 from app.loop.chart import Point
 from app.loop.drops import METRIC, WINDOW
 from app.loop.nightly_blocks import Figure, Night, PageLink
 from app.posting import File
 from retrieval.db import Database
 from retrieval.errors import ConfigError, FootnoteError, IndexMismatch
-from retrieval.evaluation import CaseResult
+from retrieval.evaluation import CaseResult, EvalCase
 from retrieval.retrieve import Retriever
 
 if TYPE_CHECKING:  # takes seconds to import, and no night needs it
     from app.reword import Rewriter
 
 CHARTED = 60  # runs
+KEPT_DAYS = 180  # of what happened to pages, and of nights; far more than WINDOW nights; chosen
 NO_PICTURE = "There is no picture, as Slack did not take it: {reason}."
 NO_SCOPE = "the app lacks the scope files:write"
 
@@ -57,19 +59,40 @@ def find_client(settings: Settings) -> WebClient | None:
 
 
 def run(retriever: Retriever, settings: Settings, client: WebClient, *, progress: Progress) -> None:
-    """Measure all approved cases, if there are any, and report that; once a week the digest.
-
-    Raises as report does.
-    """
+    """Measure all approved cases, if there are any, and conclude the night; raises as that does."""
     database = retriever.database
     caseset.follow_pages(database)
     try:
         eval_set = caseset.load_set(database)
     except ConfigError:
         log.info("No case is approved: nothing was run")
+        measured = None
     else:
-        report(database, settings, client, measure(retriever, eval_set, progress=progress))
-    _post_digest(database, settings, client)
+        measured = measure(retriever, eval_set, progress=progress)
+    conclude(database, settings, client, measured)
+
+
+def conclude(
+    database: Database, settings: Settings, client: WebClient | None, run: Run | None
+) -> None:
+    """Report a run, if there was one; once a week the digest; forget what is long past.
+
+    Raises as report does.
+    """
+    if run is not None:
+        report(database, settings, client, run)
+    if client is not None:
+        _post_digest(database, settings, client)
+    _forget(database)
+
+
+def _forget(database: Database) -> None:
+    with database.transaction() as connection:
+        for table, time in (("page_changes", "changed_at"), ("scheduled_runs", "due_at")):
+            connection.execute(
+                text(f"DELETE FROM {table} WHERE {time} < now() - make_interval(days => :days)"),
+                {"days": KEPT_DAYS},
+            )
 
 
 def _post_digest(database: Database, settings: Settings, client: WebClient) -> None:
@@ -93,34 +116,57 @@ def measure(
 ) -> Run:
     """As evaluating.run, but in an index that cannot be searched nothing is found.
 
-    One that does not fit the model is such a one: nobody gets an answer from it, either.
+    One that does not fit the model is such a one: nobody gets an answer from it, either. Where
+    recall has fallen, the lost cases are measured once more: their pages may have been moved
+    meanwhile.
     """
     try:
-        return evaluating.run(
-            retriever,
-            eval_set,
-            progress=progress,
-            generator=generator,
-            rewriter=rewriter,
-            before=before,
-        )
+        retriever.check()
     except (ConfigError, IndexMismatch) as error:
         log.error("Nothing could be searched: %s", type(error).__name__)
         return evaluating.run_in_vain(retriever, eval_set, str(error), before=before)
+    run = evaluating.measure(
+        retriever,
+        eval_set,
+        progress=progress,
+        generator=generator,
+        rewriter=rewriter,
+        before=before,
+    )
+    lost = _find_lost(retriever.database, run)
+    if lost:
+        run = evaluating.measure_again(retriever, run, lost, generator=generator, rewriter=rewriter)
+    return eval_runs.save(retriever.database, run)
+
+
+def _find_lost(database: Database, run: Run) -> list[EvalCase]:
+    """The cases that a drop lost, with their pages as they are by now; empty without a drop."""
+    runs = eval_runs.load_reported(database, run.name, limit=WINDOW)
+    drop = drops.find(runs, run)
+    if drop is None:
+        return []
+    caseset.follow_pages(database)
+    now = {case.case_id: case.eval_case for case in cases.list_cases(database, "approved")}
+    lost = {change.case_id for change in drop.difference.lost}
+    measured = [result.case for result in run.results]
+    return [now.get(case.case_id, case) for case in measured if case.case_id in lost]
 
 
 def report(database: Database, settings: Settings, client: WebClient | None, run: Run) -> Night:
     """Tell of a run what there is to tell: to the tracker first, then to the report's channel.
 
-    Where no channel is set, or there is no client, nothing is posted. Raises ConfigError as
-    trackers.build does, ReportRefused, and PostLost when nobody knows whether it stands there.
+    From then on others are compared with it. Where a later run was reported before, the tracker
+    knows better. Where no channel is set, or there is no client, nothing is posted. Raises
+    ConfigError as trackers.build does, ReportRefused, and PostLost when nobody knows whether it
+    stands there.
     """
     took_s = (datetime.now(UTC) - run.started_at).total_seconds()
     tracker = trackers.build(settings)
-    runs = evaluating.load_runs(database, run.name, before=run.run_id, limit=WINDOW)
+    is_latest = eval_runs.mark_reported(database, run)
+    runs = eval_runs.load_reported(database, run.name, before=run.run_id, limit=WINDOW)
     drop = drops.find(runs, run)
     alarm = tickets.raise_alarm(database, drop, run) if drop else None
-    news = tickets.keep_up(database, tracker, run, runs, alarm) if tracker else None
+    news = tickets.keep_up(database, tracker, run, alarm) if tracker and is_latest else None
     standing = _load_standing(database)
     night = Night(
         run=run,
@@ -191,7 +237,7 @@ def _load_pages(database: Database, run: Run) -> dict[str, PageLink]:
 
 
 def load_points(database: Database, run: Run, held_out: frozenset[str]) -> list[Point]:
-    """The last runs of the set as they are drawn, up to this one, oldest first.
+    """The last runs of the set that were reported, as they are drawn, up to this one, oldest first.
 
     Those held out are the cases that are so now, at any time.
     """
@@ -202,7 +248,8 @@ def load_points(database: Database, run: Run, held_out: frozenset[str]) -> list[
                        (SELECT avg(CAST(result ->> :metric AS float8))
                         FROM jsonb_array_elements(results) AS result
                         WHERE result ->> 'id' = ANY(:held_out)) AS held_out
-                FROM eval_runs WHERE cases_name = :name AND run_id <= :run_id
+                FROM eval_runs
+                WHERE cases_name = :name AND is_reported AND run_id <= :run_id
                 ORDER BY run_id DESC LIMIT :charted
             """),
             {
@@ -217,21 +264,29 @@ def load_points(database: Database, run: Run, held_out: frozenset[str]) -> list[
 
 
 def _post(client: WebClient, channel_id: str, message: Message, points: Sequence[Point]) -> None:
-    """Post the report once: with the picture or, where Slack does not take that, without."""
+    """Post the report once, with the picture where there is something to draw."""
+    try:
+        if any(point.recall is not None for point in points):
+            _share(client, channel_id, message, points)
+        else:
+            posting.tell(client, channel_id, message)
+    except SlackApiError as error:
+        told = error.response.get("error")
+        log.error("No report in %s: %s", channel_id, told)
+        raise ReportRefused(f"Slack does not take the report for {channel_id}: {told}.") from error
+
+
+def _share(client: WebClient, channel_id: str, message: Message, points: Sequence[Point]) -> None:
+    """Post the report with the picture or, where Slack does not take that, without."""
     picture = File(
         name="recall.png",
         content=chart.build_png(points),
         alt_text=chart.build_alt_text(points),
     )
     try:
-        try:
-            posting.share(client, channel_id, message, picture)
-        except posting.FileRefused as error:
-            log.warning("No picture in %s: %s", channel_id, error)
-            reason = NO_SCOPE if str(error) == "missing_scope" else str(error)
-            note = NO_PICTURE.format(reason=reason)
-            posting.tell(client, channel_id, nightly_blocks.add_note(message, note))
-    except SlackApiError as error:
-        told = error.response.get("error")
-        log.error("No report in %s: %s", channel_id, told)
-        raise ReportRefused(f"Slack does not take the report for {channel_id}: {told}.") from error
+        posting.share(client, channel_id, message, picture)
+    except posting.FileRefused as error:
+        log.warning("No picture in %s: %s", channel_id, error)
+        reason = NO_SCOPE if str(error) == "missing_scope" else str(error)
+        note = NO_PICTURE.format(reason=reason)
+        posting.tell(client, channel_id, nightly_blocks.add_note(message, note))

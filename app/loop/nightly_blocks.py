@@ -5,9 +5,10 @@ from dataclasses import dataclass, replace
 
 from app import mrkdwn
 from app.blocks import BLOCK_TEXT, Message
-from app.evaluating import Run, StoredRun
+from app.counting import count
+from app.eval_runs import Run, StoredRun
 from app.figures import FAULTS
-from app.loop.drops import METRIC
+from app.loop.drops import FEWEST, METRIC
 from app.loop.tickets import Alarm, News
 from retrieval.comparison import Change, Difference
 from retrieval.evaluation import CaseResult
@@ -15,13 +16,15 @@ from retrieval.evaluation import CaseResult
 QUESTION_LENGTH = 120  # of one on a line of its own
 LABEL_LENGTH = 80
 REASON_LENGTH = 300
+CAUSE_LENGTH = 550  # a block takes it even if all of it is escaped; the ticket has the whole
 CHANGES_TEXT = 4_000  # of cases won or lost each, with their links; the others are counted
 TICKETS = {
     "opened": "Ticket opened",
-    "told further": "Told in the ticket",
+    "told": "Told in the ticket",
     "closed": "Recovered; ticket closed",
     "open": "Ticket is open",
     "failed": "The tracker did not take it; the next run tries again",
+    "given up": "The tracker takes nothing more for the ticket; the next drop opens another",
 }
 
 
@@ -62,7 +65,7 @@ def build_message(night: Night) -> Message:
     """The report."""
     texts = [
         "\n".join(_build_head(night)),
-        "\n".join(_build_alarm(night)),
+        *mrkdwn.join_lines(_build_alarm(night), BLOCK_TEXT),
         *_build_changes(night),
         "\n".join(_build_rest(night)),
     ]
@@ -77,27 +80,38 @@ def add_note(message: Message, note: str) -> Message:
 
 def _build_head(night: Night) -> Iterator[str]:
     run = night.run
-    yield f"*Run {run.run_id}*: {_count(len(run.results), 'approved case')}, {night.took_s:.0f} s"
+    yield f"*Run {run.run_id}*: {count(len(run.results), 'approved case')}, {night.took_s:.0f} s"
     if run.index.failure:
         reason = mrkdwn.escape(mrkdwn.flatten(run.index.failure, REASON_LENGTH))
         yield f"*Nothing could be searched*, so nothing was found: {reason}"
+    if night.recall is None:
+        yield f"No case has a page that answers it: there is no {METRIC} to measure."
     for name, figure in ((METRIC, night.recall), ("held out", night.held_out)):
         if figure:
-            yield f"*{name} {figure.value:.2f}* {_build_change(figure, night.before)}"
+            told = f"*{name} {figure.value:.2f}* over {count(figure.cases, 'case')}"
+            yield f"{told}{_build_change(figure, night.before)}"
 
 
 def _build_change(figure: Figure, before: StoredRun | None) -> str:
-    if before is None or figure.difference is None:
-        return f"over {_count(figure.cases, 'case')}"
     found = figure.difference
+    if before is None or found is None:
+        return ""
     gain = f"{100 * (found.after - found.before):+.1f}".replace("-", "−")
     change = "unchanged" if found.before == found.after else f"{gain} points"
-    compared = f"against run {before.run_id}"
-    if found.case_count < figure.cases:
-        compared += f", over the {found.case_count} that it has too"
+    is_part = found.case_count < figure.cases
+    run = f"run {before.run_id}"
+    compared = f"on the {found.case_count} that {run} has too" if is_part else f"against {run}"
+    return f" ({change} {compared}{_judge(found)})"
+
+
+def _judge(found: Difference) -> str:
+    """What speaks against a change that is to be seen."""
     low, high = found.interval
-    noise = ", within noise" if found.before != found.after and low <= 0 <= high else ""
-    return f"({change} {compared}{noise}), over {_count(figure.cases, 'case')}"
+    if found.before == found.after:
+        return ""
+    if found.case_count < FEWEST:
+        return ", too few cases to tell"
+    return ", within noise" if low <= 0 <= high else ""
 
 
 def _build_alarm(night: Night) -> Iterator[str]:
@@ -106,12 +120,12 @@ def _build_alarm(night: Night) -> Iterator[str]:
         found, good = alarm.drop.difference, alarm.good
         yield (
             f"*Fallen beyond noise* since run {good.run_id} of {good.started_at:%d %b}: "
-            f"{found.before:.2f} → {found.after:.2f} over {_count(found.case_count, 'case')}, "
+            f"{found.before:.2f} → {found.after:.2f} over {count(found.case_count, 'case')}, "
             f"{len(found.lost)} lost."
         )
         likely = [cause for cause in alarm.causes if cause.explains]
-        told = mrkdwn.escape(likely[0].told) if likely else "nothing that I know of changed."
-        yield f"Likeliest cause: {told}"
+        told = likely[0].told if likely else "nothing that I know of changed."
+        yield f"Likeliest cause: {mrkdwn.escape(mrkdwn.flatten(told, CAUSE_LENGTH))}"
     if news:
         place = news.reference or ""
         is_address = place.startswith(("https://", "http://"))
@@ -128,7 +142,7 @@ def _build_changes(night: Night) -> Iterator[str]:
         ("won", night.recall.difference.won),
     ):
         if changes:
-            lines = [f"*{_count(len(changes), 'case')} {verb}*", *_build_lines(night, changes)]
+            lines = [f"*{count(len(changes), 'case')} {verb}*", *_build_lines(night, changes)]
             yield from mrkdwn.join_lines(lines, BLOCK_TEXT)
 
 
@@ -161,10 +175,6 @@ def _build_line(result: CaseResult, pages: Mapping[str, PageLink]) -> str:
 def _build_rest(night: Night) -> Iterator[str]:
     if night.orphaned:
         told = "stands on no page any more: `footnote cases list` names them."
-        yield f"{_count(night.orphaned, 'approved case')} orphaned: what answers them {told}"
+        yield f"{count(night.orphaned, 'approved case')} orphaned: what answers them {told}"
     if night.proposed:
-        yield f"{_count(night.proposed, 'proposed case')} to be reviewed."
-
-
-def _count(number: int, name: str) -> str:
-    return f"{number:,} {name}" if number == 1 else f"{number:,} {name}s"
+        yield f"{count(night.proposed, 'proposed case')} to be reviewed."

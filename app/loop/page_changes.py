@@ -18,7 +18,9 @@ class Noted:
     source: str
     path: str
     title: str
-    text_hash: str
+    text_hash: str  # of a page removed, its last
+    title_before: str | None = None  # None of a page added, as is the next
+    hash_before: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,13 +37,18 @@ class PageChange:
         """By which a case may know the page."""
         return frozenset({self.path, self.was or self.path})
 
+    @property
+    def gone(self) -> str | None:
+        """The path at which nothing stands any more."""
+        return self.path if self.kind == "removed" else self.was
+
 
 def load(connection: Connection, since: datetime) -> list[PageChange]:
     """What changed since then, by path."""
     rows = connection.execute(
         text("""
-            SELECT kind, source, path, title, text_hash FROM page_changes
-            WHERE changed_at >= :since ORDER BY change_id
+            SELECT kind, source, path, title, text_hash, title_before, hash_before
+            FROM page_changes WHERE changed_at >= :since ORDER BY change_id
         """),
         {"since": since},
     )
@@ -51,39 +58,44 @@ def load(connection: Connection, since: datetime) -> list[PageChange]:
 def fold(noted: Iterable[Noted]) -> list[PageChange]:
     """Each page once, by path; what was undone, or put back as it was, is no change.
 
-    A page removed whose text stands on one that was added was moved.
+    A page removed was moved if a text of its stands, or has stood, on one that was added.
     """
     histories: dict[tuple[str, str], list[Noted]] = {}
     for each in noted:
         histories.setdefault((each.source, each.path), []).append(each)
-    ends = [(_find_kind(history), history[-1]) for history in histories.values()]
-    added = [end for kind, end in ends if kind == "added"]
+    kinds = [(_find_kind(history), history) for history in histories.values()]
+    added = [history for kind, history in kinds if kind == "added"]
     changes = []
-    for kind, end in ends:
-        if kind == "removed" and (to := _take_same_text(added, end)):
+    for kind, history in kinds:
+        end = history[-1]
+        if kind == "removed" and (to := _take_moved(added, history)):
             changes.append(PageChange(kind="moved", path=to.path, title=to.title, was=end.path))
         elif kind in ("changed", "removed"):
             changes.append(PageChange(kind=kind, path=end.path, title=end.title))
-    changes += [PageChange(kind="added", path=each.path, title=each.title) for each in added]
+    changes += [PageChange(kind="added", path=end.path, title=end.title) for *_, end in added]
     return sorted(changes, key=lambda change: change.path)
 
 
 def _find_kind(history: Sequence[Noted]) -> Literal["added", "changed", "removed"] | None:
     first, last = history[0], history[-1]
-    if first.kind == "added":
-        return None if last.kind == "removed" else "added"
-    if last.kind == "removed":
+    was_there, is_there = first.kind != "added", last.kind != "removed"
+    if not was_there:
+        return "added" if is_there else None
+    if not is_there:
         return "removed"
-    removed = next((each for each in history if each.kind == "removed"), None)
-    was_touched = any(each.kind == "changed" for each in history)
-    is_back = removed is not None and removed.text_hash == last.text_hash and not was_touched
+    is_back = (first.title_before, first.hash_before) == (last.title, last.text_hash)
     return None if is_back else "changed"
 
 
-def _take_same_text(added: list[Noted], removed: Noted) -> Noted | None:
-    """The page that was added with this text, taken out of those; None where none was."""
-    for each in added:
-        if each.text_hash == removed.text_hash:
-            added.remove(each)
-            return each
+def _take_moved(added: list[list[Noted]], removed: Sequence[Noted]) -> Noted | None:
+    """Where the page removed stands now, taken out of those added; None where nowhere."""
+    for history in added:
+        if _find_texts(history) & _find_texts(removed):
+            added.remove(history)
+            return history[-1]
     return None
+
+
+def _find_texts(history: Sequence[Noted]) -> set[str]:
+    """The hashes of all that the page has held."""
+    return {text for each in history for text in (each.hash_before, each.text_hash) if text}

@@ -1,7 +1,7 @@
 """What a reviewer sees of one case: the answers it rests on, what is said of them, what answers."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from uuid import UUID
 
 from sqlalchemy import Connection, text
@@ -9,9 +9,10 @@ from sqlalchemy import Connection, text
 from app.feedback import Reason
 from app.loop import cases, faults
 from app.loop.cases import Case
-from app.loop.faults import Fault
+from app.loop.stages import Fault
 from app.records import Nearest
 from retrieval.db import Database
+from retrieval.metrics import Gold, words
 
 MOST_NEAREST = 3  # of what was found where nothing was kept; chosen
 
@@ -46,6 +47,16 @@ class KnownPage:
     owner: str | None
     source: str
     span: str | None = None  # of what answers, if that is known
+    number: int | None = None  # of the case's gold, from 0, that names it
+
+    @property
+    def gold(self) -> Gold:
+        """The page as a whole, as what answers a case."""
+        return Gold(doc=self.doc, source=self.source)
+
+    def is_named(self, gold: Gold) -> bool:
+        """Whether gold is of this page; one without a source is of any that has the path."""
+        return gold.doc == self.doc and gold.source in (None, self.source)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,25 +93,22 @@ class Review:
         """The page that is wrong, where one says that the page is."""
         return self.pages[0] if self.pages else self.used
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ThreadQuestion:
-    """What was asked in a thread."""
-
-    trace_id: UUID
-    question: str  # as it was searched for
-    user_id: str | None
-    is_open: bool  # we found no answer, and no case has one or was decided
+    @property
+    def page_wrong(self) -> KnownPage | None:
+        """The page that somebody has marked as wrong, if it is one of those at hand."""
+        pages = (*self.pages, *([self.used] if self.used else []))
+        marked = self.case.page_wrong
+        return next((page for page in pages if marked and page.is_named(marked)), None)
 
 
 def load_review(database: Database, case_id: str, freshness_days: int) -> Review | None:
     """A case as it is to be reviewed now; None when there is no such one."""
-    case = cases.load(database, case_id)
-    if case is None:
-        return None
-    latest = case.trace_ids[0] if case.trace_ids else None
-    alike = _load_alike(database, case_id)
-    with database.transaction() as connection:
+    with database.snapshot() as connection:
+        case = cases.read(connection, case_id)
+        if case is None:
+            return None
+        latest = case.trace_ids[0] if case.trace_ids else None
+        alike = cases.find_nearest(connection, case_id)
         answer, is_abstained, asked = _load_answer(connection, latest)
         return Review(
             case=case,
@@ -112,33 +120,10 @@ def load_review(database: Database, case_id: str, freshness_days: int) -> Review
             fault=faults.find_fault(connection, latest, freshness_days=freshness_days)
             if latest
             else None,
-            pages=_load_pages(connection, case),
+            pages=_load_named(connection, case.gold),
             used=_load_used(connection, latest),
-            alike=alike,
+            alike=cases.read(connection, alike) if alike else None,
         )
-
-
-def find_question(
-    database: Database, channel_id: str, thread_ts: str, reply_ts: str
-) -> ThreadQuestion | None:
-    """The last question that we were asked in a thread before a reply."""
-    with database.transaction() as connection:
-        row = connection.execute(
-            text("""
-                SELECT trace_id, coalesce(queries[1], question) AS question, user_id,
-                       outcome = 'abstained' AND answer_ts <> '{}' AND NOT EXISTS (
-                           SELECT FROM case_traces JOIN eval_cases USING (case_id)
-                           WHERE case_traces.trace_id = traces.trace_id
-                           AND (state <> 'proposed' OR eval_cases.answer <> '')
-                       ) AS is_open
-                FROM traces
-                WHERE channel_id = :channel_id AND thread_ts = :thread_ts
-                AND message_ts < :reply_ts AND is_shown(traces)
-                ORDER BY message_ts DESC LIMIT 1
-            """),
-            {"channel_id": channel_id, "thread_ts": thread_ts, "reply_ts": reply_ts},
-        ).one_or_none()
-    return ThreadQuestion(**row._mapping) if row else None
 
 
 def find_linked_page(database: Database, urls: Sequence[str]) -> int | None:
@@ -160,28 +145,26 @@ def find_linked_page(database: Database, urls: Sequence[str]) -> int | None:
         ).scalar()
 
 
-def load_pages(database: Database, document_ids: Sequence[int]) -> list[KnownPage]:
-    """Those of these pages that are in the index still, in this order."""
+def load_page(database: Database, document_id: int) -> KnownPage | None:
+    """A page; None where it is not in the index any more."""
     with database.transaction() as connection:
-        rows = connection.execute(
-            text("""
-                SELECT document_id, path AS doc, title, url, owner, source
-                FROM documents WHERE document_id = ANY(:document_ids)
-            """),
-            {"document_ids": list(document_ids)},
-        )
-        found = {row.document_id: KnownPage(**row._mapping) for row in rows}
-    return [found[each] for each in document_ids if each in found]
+        return next(_load_pages(connection, "document_id = :id", id=document_id), None)
+
+
+def load_named(database: Database, gold: Sequence[Gold]) -> tuple[KnownPage, ...]:
+    """The pages of what answers a case, as far as they are in the index."""
+    with database.transaction() as connection:
+        return _load_named(connection, gold)
 
 
 def holds(database: Database, document_id: int, span: str) -> bool:
-    """Whether a passage stands in a page word for word, whatever the white space."""
+    """Whether a passage stands in a page word for word, whatever the white space and the markup."""
     with database.transaction() as connection:
         page = connection.execute(
             text("SELECT text FROM documents WHERE document_id = :document_id"),
             {"document_id": document_id},
         ).scalar()
-    return page is not None and " ".join(span.split()) in " ".join(page.split())
+    return page is not None and f" {' '.join(words(span))} " in f" {' '.join(words(page))} "
 
 
 def _load_answer(connection: Connection, trace_id: UUID | None) -> tuple[str, bool, Asked | None]:
@@ -246,52 +229,36 @@ def _load_candidates(connection: Connection, trace_id: UUID | None) -> tuple[Fou
     )
 
 
-def _load_pages(connection: Connection, case: Case) -> tuple[KnownPage, ...]:
-    rows = connection.execute(
-        text("""
-            SELECT DISTINCT ON (path) document_id, path AS doc, title, url, owner, source
-            FROM documents WHERE path = ANY(:paths) ORDER BY path, document_id
-        """),
-        {"paths": [gold.doc for gold in case.gold]},
-    )
-    found = {row.doc: row._mapping for row in rows}
+def _load_named(connection: Connection, gold: Sequence[Gold]) -> tuple[KnownPage, ...]:
+    known = list(_load_pages(connection, "path = ANY(:paths)", paths=[each.doc for each in gold]))
+    named = ((each, next(filter(lambda page: page.is_named(each), known), None)) for each in gold)
     return tuple(
-        KnownPage(**found[gold.doc], span=gold.span) for gold in case.gold if gold.doc in found
+        replace(page, span=each.span, number=number)
+        for number, (each, page) in enumerate(named)
+        if page
     )
 
 
 def _load_used(connection: Connection, trace_id: UUID | None) -> KnownPage | None:
     """The page cited first, else kept first."""
-    row = connection.execute(
-        text("""
+    where = """
+        document_id = (
+            SELECT (found ->> 'document_id')::bigint
+            FROM traces CROSS JOIN jsonb_array_elements(candidates) AS found
+            WHERE trace_id = :trace_id AND (found ->> 'section_id')::bigint
+                = coalesce((citations -> 0 ->> 'section_id')::bigint, kept[1])
+            LIMIT 1
+        )
+    """
+    return next(_load_pages(connection, where, trace_id=trace_id), None)
+
+
+def _load_pages(connection: Connection, where: str, **values: object) -> Iterator[KnownPage]:
+    rows = connection.execute(
+        text(f"""
             SELECT document_id, path AS doc, title, url, owner, source
-            FROM documents WHERE document_id = (
-                SELECT (found ->> 'document_id')::bigint
-                FROM traces CROSS JOIN jsonb_array_elements(candidates) AS found
-                WHERE trace_id = :trace_id AND (found ->> 'section_id')::bigint
-                    = coalesce((citations -> 0 ->> 'section_id')::bigint, kept[1])
-                LIMIT 1
-            )
+            FROM documents WHERE {where} ORDER BY document_id
         """),
-        {"trace_id": trace_id},
-    ).one_or_none()
-    return KnownPage(**row._mapping) if row else None
-
-
-def _load_alike(database: Database, case_id: str) -> Case | None:
-    """By the vectors of what was searched for, so that nothing is embedded."""
-    with database.transaction() as connection:
-        alike: str | None = connection.execute(
-            text("""
-                SELECT other_link.case_id
-                FROM case_traces AS own_link JOIN traces AS own USING (trace_id)
-                CROSS JOIN case_traces AS other_link
-                JOIN traces AS other ON other.trace_id = other_link.trace_id
-                WHERE own_link.case_id = :case_id AND other_link.case_id <> :case_id
-                AND CASE WHEN vector_dims(own.embedding) = vector_dims(other.embedding)
-                    THEN 1 - (own.embedding <=> other.embedding) >= :alike END
-                ORDER BY own.embedding <=> other.embedding LIMIT 1
-            """),
-            {"case_id": case_id, "alike": cases.ALIKE},
-        ).scalar()
-    return cases.load(database, alike) if alike else None
+        values,
+    )
+    return (KnownPage(**row._mapping) for row in rows)

@@ -1,53 +1,29 @@
-"""Cases for reviewers in Slack, and the forms in which they decide, within Slack's limits; pure."""
+"""Cases as reviewers see them in Slack, and what the owners of pages are told; pure."""
 
-import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
-from uuid import UUID
 
 from app import blocks, modals, mrkdwn
 from app.blocks import Block, Message
-from app.feedback import Page
-from app.loop.cases import Case, Reply, State
+from app.loop.cases import Case, State
 from app.loop.review import Flag, Found, KnownPage, Review
-from app.modals import View
 
-# The action_ids of the buttons, and of the forms that two of them open the callback_ids.
+# The action_ids of the buttons.
 CHOOSE_PAGE, MAKE_CASE = "review_page", "review_case"
 PAGE_WRONG, ANSWER_RIGHT = "review_page_wrong", "review_right"
-SAVE_REPLY = "save_as_case"  # callback_id of the form that the shortcut opens
-QUESTION, SPAN, ANSWER = "question", "span", "answer"  # fields; a span's has its number behind
 
 # Each part of the message as long as this at most, escaped, so that all of them fit one message.
 QUOTED_QUESTION, QUOTED_NOTE, QUOTED_SPAN, QUOTED_REPLY = 500, 150, 250, 200
 ANSWER_LENGTH, FLAGS_LENGTH, FOUND_LENGTH, PAGES_LENGTH = 1_200, 1_500, 1_200, 1_800
 LINK_LENGTH = 500  # a page with a longer address is named without it
 PLACE_LENGTH, OWNER_LENGTH = 100, 60
-MOST_SPANS = 5  # pages of a case whose passages are shown; chosen
-FIELD_LENGTH = 3_000  # Slack takes no more
-TITLE_LENGTH = 24
 
-KEPT_FOR_REVIEW = "Thanks, that is kept for review."
-CASE_ALREADY = "This question is a case already, so nothing was changed."
-FOR_REPLIES = (
-    "“Save as case” is for what people answer. What is wrong with an answer of mine, its 👎 tells."
-)
-NO_WORDS = "There are no words in that message that I could keep."
-PAGE_GONE = "That page is no longer in the index. Please choose another one."
-NOT_IN_PAGE = (
-    "This does not stand in the page word for word. Please copy it from there, or empty the field: "
-    "then the page as a whole counts."
-)
-EMPTY = "Please write something here."
 NO_PAGE = "No page is named as the right one. Made a case like this, it says that none answers."
-LOOKING = "Looking for the passage that answers …"
 FOR_COLLEAGUES = "Only people of the company that runs me decide about cases."
 NO_PAGE_TO_MARK = "I don't know which page that is. Please choose the right page first."
 OWNER_NOT_TOLD = "The page is marked, but I could not tell anybody of it. Please tell its owner."
-
+DECIDED = "Somebody has decided about this meanwhile."
 
 _USER_ID = re.compile(r"[UW][A-Z0-9]+")
 _ALIKE: Mapping[State, str] = {
@@ -55,16 +31,6 @@ _ALIKE: Mapping[State, str] = {
     "approved": "Nearly the same is a case already",
     "dismissed": "Nearly the same was put aside",
 }
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Decision:
-    """What a reviewer has filled in to make a case."""
-
-    case_id: str
-    question: str
-    document_ids: tuple[int, ...]
-    spans: tuple[str, ...]  # one a page; "" where the page as a whole counts
 
 
 def build_message(review: Review, workspace_url: str | None) -> Message:
@@ -87,128 +53,11 @@ def build_message(review: Review, workspace_url: str | None) -> Message:
     return Message(text=head, blocks=(*parts, end))
 
 
-def build_page_view(case_id: str, page: Page | None) -> View:
-    """The form in which the right page is chosen; page is what is chosen already."""
-    fields = [
-        modals.build_page_input(page, is_optional=False),
-        modals.build_note("The passage that answers is looked for in it, and shown to you."),
-    ]
-    return _build_view(CHOOSE_PAGE, "Right page", "Choose", case_id, fields)
-
-
-def build_case_view(review: Review, *, is_looking: bool = False) -> View:
-    """The form in which a case is looked at, changed and approved.
-
-    With is_looking there are no fields yet for passages that are not known.
-    """
-    pages = review.pages[:MOST_SPANS]
-    metadata = json.dumps(
-        {"case_id": review.case.case_id, "pages": [page.document_id for page in pages]}
-    )
-    question = modals.build_text_input(
-        QUESTION,
-        "The question, worded to stand on its own",
-        review.case.question,
-        max_length=FIELD_LENGTH,
-        is_optional=False,
-    )
-    fields = [question]
-    for number, page in enumerate(pages):
-        fields.append(mrkdwn.build_folding(f"*Right page:* {_build_page_link(page)}"))
-        fields.append(
-            modals.build_note(LOOKING)
-            if is_looking and page.span is None
-            else modals.build_text_input(
-                f"{SPAN}{number}",
-                "The passage that answers, word for word",
-                page.span,
-                max_length=FIELD_LENGTH,
-            )
-        )
-    if not pages:
-        fields.append(mrkdwn.build_folding(_build_no_page(review.case)))
-    return _build_view(MAKE_CASE, "Make it a case", "Make it a case", metadata, fields)
-
-
-def add_spans(review: Review, spans: Mapping[int, str]) -> Review:
-    """The same with the passages that are proposed, by document_id, where none is known."""
-    pages = (replace(page, span=page.span or spans.get(page.document_id)) for page in review.pages)
-    return replace(review, pages=tuple(pages))
-
-
-def parse_page_view(view: Mapping[str, Any]) -> tuple[str, int | None]:
-    """The case and the page chosen, of a form that was sent."""
-    return view["private_metadata"], modals.parse_page(view)
-
-
-def parse_case_view(view: Mapping[str, Any]) -> Decision:
-    """What was filled in to make a case."""
-    metadata = json.loads(view["private_metadata"])
-    pages = metadata["pages"]
-    return Decision(
-        case_id=metadata["case_id"],
-        question=modals.parse_text(view, QUESTION),
-        document_ids=tuple(pages),
-        spans=tuple(modals.parse_text(view, f"{SPAN}{number}") for number in range(len(pages))),
-    )
-
-
-def build_reply_view(reply: Reply, page: Page | None) -> View:
-    """The form in which what a person answered is saved, with what is known of it."""
-    metadata = json.dumps(
-        {"reply_id": reply.reply_id, "trace_id": reply.trace_id and str(reply.trace_id)}
-    )
-    fields = [
-        modals.build_text_input(
-            QUESTION,
-            "The question, worded to stand on its own",
-            reply.question,
-            max_length=FIELD_LENGTH,
-            is_optional=False,
-        ),
-        modals.build_page_input(page),
-        modals.build_text_input(
-            ANSWER, "The answer", reply.answer, max_length=FIELD_LENGTH, is_optional=False
-        ),
-        modals.build_note(blocks.WHO_READS),
-    ]
-    return _build_view(SAVE_REPLY, "Save as case", "Save", metadata, fields)
-
-
-def parse_reply_view(view: Mapping[str, Any], user_id: str) -> Reply:
-    """What a person answered, as it was saved by user_id."""
-    metadata = json.loads(view["private_metadata"])
-    return Reply(
-        reply_id=metadata["reply_id"],
-        question=modals.parse_text(view, QUESTION),
-        answer=modals.parse_text(view, ANSWER),
-        document_id=modals.parse_page(view),
-        user_id=user_id,
-        trace_id=UUID(metadata["trace_id"]) if metadata["trace_id"] else None,
-    )
-
-
-def build_saved_view(case: Case | None) -> View:
-    """What takes the place of that form once it is kept, in this case."""
-    is_decided = case is not None and case.state == "approved"
-    return {
-        "type": "modal",
-        "title": modals.build_plain("Save as case"),
-        "close": modals.build_plain("Close"),
-        "blocks": [
-            {
-                "type": "section",
-                "text": modals.build_plain(CASE_ALREADY if is_decided else KEPT_FOR_REVIEW),
-            },
-        ],
-    }
-
-
-def build_wrong_page(page: KnownPage, user_id: str, link: str | None) -> str:
-    """What those who own a page are told; link leads to the review, where they can follow it."""
-    more = f" See {link}." if link else ""
+def build_wrong_page(page: KnownPage, user_id: str, url: str | None) -> str:
+    """What those who own a page are told; url leads to the review, where they can follow it."""
+    more = f" See {mrkdwn.link(url, 'the review')}." if url else ""
     return (
-        f"<@{user_id}> says that a page is wrong or outdated: {_build_page_link(page)}. "
+        f"<@{user_id}> says that a page is wrong or outdated: {build_page_link(page)}. "
         f"An answer was made from it. Please put it right.{more}"
     )
 
@@ -216,7 +65,7 @@ def build_wrong_page(page: KnownPage, user_id: str, link: str | None) -> str:
 def build_told_owner(page: KnownPage, user_id: str, channel_id: str) -> str:
     """What stands in the thread of a review when the owners of a page were told elsewhere."""
     return (
-        f"<@{user_id}> says that a page is wrong or outdated: {_build_page_link(page)}. "
+        f"<@{user_id}> says that a page is wrong or outdated: {build_page_link(page)}. "
         f"I told <#{channel_id}>."
     )
 
@@ -228,7 +77,22 @@ def build_unknown_owner(page: KnownPage, user_id: str) -> str:
         if page.owner
         else "It names no owner."
     )
-    return f"<@{user_id}> says that a page is wrong or outdated: {_build_page_link(page)}. {owner}"
+    return f"<@{user_id}> says that a page is wrong or outdated: {build_page_link(page)}. {owner}"
+
+
+def build_no_page(case: Case) -> str:
+    """What stands where the right page would, as none is known."""
+    if case.state == "approved":
+        return "No page answers this."
+    if case.gold:
+        gone = mrkdwn.quote(case.gold[0].doc, PLACE_LENGTH)
+        return f"The page that was named, {gone}, is not in the index now."
+    return NO_PAGE
+
+
+def build_page_link(page: KnownPage) -> str:
+    """A page by its title, leading to it."""
+    return _build_link(page.url, page.title or page.doc)
 
 
 def _build_head(review: Review, workspace_url: str | None) -> str:
@@ -299,29 +163,22 @@ def _build_fault(review: Review) -> Iterator[Block]:
 def _build_pages(review: Review) -> Iterator[Block]:
     lines = []
     for page in review.pages:
-        line = f"*Right page:* {_build_page_link(page)}"
+        line = f"*Right page:* {build_page_link(page)}"
         if page.span:
             line += f"\n> {mrkdwn.quote(page.span, QUOTED_SPAN)}"
         lines.append(line)
     if not lines and review.case.state != "dismissed":
-        lines = [_build_no_page(review.case)]
+        lines = [build_no_page(review.case)]
     if lines:
         yield mrkdwn.build_section(_clip(lines, PAGES_LENGTH))
 
 
-def _build_no_page(case: Case) -> str:
-    if case.state == "approved":
-        return "No page answers this."
-    if case.gold:
-        gone = mrkdwn.quote(case.gold[0].doc, PLACE_LENGTH)
-        return f"The page that was named, {gone}, is not in the index. {NO_PAGE}"
-    return NO_PAGE
-
-
 def _build_small_print(review: Review) -> Iterator[Block]:
-    if review.case.page_wrong_by:
-        who = _name_person(review.case.page_wrong_by)
-        yield mrkdwn.build_context(f"{who} says that the page is wrong")
+    if marked := review.case.page_wrong:
+        who = _name_person(review.case.page_wrong_by or "")
+        page = review.page_wrong
+        named = build_page_link(page) if page else mrkdwn.quote(marked.doc, PLACE_LENGTH)
+        yield mrkdwn.build_context(f"{who} says that a page is wrong: {named}")
     if review.alike:
         question = mrkdwn.quote(review.alike.question, QUOTED_NOTE)
         yield mrkdwn.build_context(f"{_ALIKE[review.alike.state]}: “{question}”")
@@ -344,7 +201,7 @@ def _name_person(name: str) -> str:
 def _build_buttons(review: Review) -> Block:
     case = review.case
     buttons = [(CHOOSE_PAGE, "Right page…"), (MAKE_CASE, "Make it a case")]
-    if review.page_at_hand and not case.page_wrong_by:
+    if review.page_at_hand and review.page_at_hand != review.page_wrong:
         buttons.append((PAGE_WRONG, "Page is wrong"))
     aside = "Not a case" if case.origin == "reply" else "Answer was right"
     buttons.append((ANSWER_RIGHT, aside))
@@ -360,24 +217,6 @@ def _build_buttons(review: Review) -> Block:
             for action_id, words in buttons
         ],
     }
-
-
-def _build_view(
-    callback_id: str, title: str, submit: str, metadata: str, fields: list[Block]
-) -> View:
-    return {
-        "type": "modal",
-        "callback_id": callback_id,
-        "private_metadata": metadata,
-        "title": modals.build_plain(title),
-        "submit": modals.build_plain(submit),
-        "close": modals.build_plain("Cancel"),
-        "blocks": fields,
-    }
-
-
-def _build_page_link(page: KnownPage) -> str:
-    return _build_link(page.url, page.title or page.doc)
 
 
 def _build_link(url: str, place: str) -> str:

@@ -9,14 +9,15 @@ from slack_sdk import WebClient
 from slack_sdk.errors import SlackApiError, SlackClientError
 from sqlalchemy.exc import SQLAlchemyError
 
-from app import posting
+from app import blocks, posting
 from app.blocks import Message
 from app.loop import cases, review_blocks
 from app.loop.cases import Case
-from app.loop.review import load_review
+from app.loop.review import Review, load_review
 from app.workspace import Workspace
 from retrieval.db import Database
 
+MISSED_DAYS = 30  # for which what never arrived is still shown to the reviewers; chosen
 MOST_CHANGES = 3  # in a row, where others decide meanwhile; the next change shows the rest; chosen
 
 log = logging.getLogger(__name__)
@@ -59,37 +60,55 @@ class Reviews:
         yield
         try:
             after = cases.find(self._database, trace_id)
-            if before is not None and cases.load(self._database, before.case_id) is None:
-                self._take_back(before)
-            elif before is not None:
-                self.show(before.case_id)
+            if before is not None:
+                self.refresh(before)
             if after is not None and (before is None or after.case_id != before.case_id):
                 self.show(after.case_id)
         except SQLAlchemyError:  # what was changed is changed, and told
             log.exception("The reviewers do not see what became of answer %s", trace_id)
 
+    def refresh(self, before: Case) -> None:
+        """Have the message of a case show what has become of it, or take it back with the case."""
+        if cases.load(self._database, before.case_id) is None:
+            self._take_back(before)
+        else:
+            self.show(before.case_id)
+
     def show(self, case_id: str) -> None:
-        """Have the message of a case show it as it is now; a proposed one gets one, once."""
+        """Have the message of a case show it as it is now.
+
+        One that is proposed gets a message, once, and one in the set that is flagged.
+        """
         if self._channel_id is None:
             return
-        case = cases.load(self._database, case_id)
-        if case is None:
+        review = load_review(self._database, case_id, self._freshness_days)
+        if review is None:
             return
         try:
-            if case.review_ts is not None:
-                self._keep_up(case)
-            elif cases.claim_review(self._database, case_id, self._channel_id):
+            if review.case.review_ts is not None and self._keep_up(review.case):
+                return
+            if _is_news(review) and cases.claim_review(self._database, case_id, self._channel_id):
                 self._post(case_id, self._channel_id)
         except (SlackClientError, *posting.CONNECTION_FAULTS) as error:
             log.warning("Case %s is not up to date in Slack: %s", case_id, type(error).__name__)
+
+    def show_missed(self) -> None:
+        """Show the proposed cases of the last MISSED_DAYS that have no message.
+
+        There was no channel then, say, or the process died before it had told of them.
+        """
+        try:
+            for case_id in cases.list_missed(self._database, MISSED_DAYS) if self.is_on else []:
+                self.show(case_id)
+        except SQLAlchemyError:  # the next start tries again
+            log.exception("The reviewers may miss cases")
 
     def find_link(self, case: Case) -> str | None:
         """Where the message of a case stands."""
         url = self._workspace.find_url()
         if url is None or case.review_channel_id is None or case.review_ts is None:
             return None
-        place = f"{url.rstrip('/')}/archives/{case.review_channel_id}"
-        return f"{place}/p{case.review_ts.replace('.', '')}"
+        return blocks.build_permalink(url, case.review_channel_id, case.review_ts, case.review_ts)
 
     def _post(self, case_id: str, channel_id: str) -> None:
         message = self._build(case_id)
@@ -111,16 +130,27 @@ class Reviews:
         if case is not None:
             self._keep_up(case, message)
 
-    def _keep_up(self, case: Case, shown: Message | None = None) -> None:
-        """Change the message until it shows the case as it is: others may decide meanwhile."""
+    def _keep_up(self, case: Case, shown: Message | None = None) -> bool:
+        """Change the message until it shows the case as it is: others may decide meanwhile.
+
+        False where somebody has deleted it; then the case has none.
+        """
         for _ in range(MOST_CHANGES):
             message = self._build(case.case_id)
             if message is None:
                 self._take_back(case)
             if message is None or message == shown:
-                return
-            posting.change(self._client, str(case.review_channel_id), str(case.review_ts), message)
+                break
+            try:
+                channel_id, ts = str(case.review_channel_id), str(case.review_ts)
+                posting.change(self._client, channel_id, ts, message)
+            except SlackApiError as error:
+                if error.response.get("error") != "message_not_found":
+                    raise
+                cases.forget_review(self._database, case.case_id, ts)
+                return False
             shown = message
+        return True
 
     def _build(self, case_id: str) -> Message | None:
         review = load_review(self._database, case_id, self._freshness_days)
@@ -131,3 +161,9 @@ class Reviews:
     def _take_back(self, case: Case) -> None:
         if case.review_channel_id is not None and case.review_ts is not None:
             posting.take_back(self._client, case.review_channel_id, case.review_ts)
+
+
+def _is_news(review: Review) -> bool:
+    """Whether a case that the reviewers have no message of is one that they have to see."""
+    is_flagged_again = review.case.state == "approved" and bool(review.flags)
+    return review.case.state == "proposed" or is_flagged_again

@@ -2,14 +2,15 @@
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Literal
 
 import click
 
 from app import feedback
-from app.feedback import Page
 from app.loop import case_texts, cases, review, spans
-from app.loop.review import Review
+from app.loop.cases import Case
+from app.loop.review import KnownPage, Review
 from retrieval.db import Database
 from retrieval.metrics import Gold
 from retrieval.retrieve import Retriever
@@ -44,7 +45,7 @@ class Reviewer:
         outcomes: Counter[Outcome] = Counter()
         try:
             for number, case_id in enumerate(case_ids, 1):
-                click.echo(f"\n{number} of {len(case_ids)}: {case_id}\n")
+                click.echo(f"\n{number} of {len(case_ids)}: {case_texts.flatten(case_id)}\n")
                 outcomes[self._decide(case_id)] += 1
         except click.Abort:  # q, the end of the input, or Ctrl-C
             click.echo()
@@ -54,7 +55,7 @@ class Reviewer:
         found = review.load_review(self._database, case_id, self._freshness_days)
         if found is None or found.case.state != "proposed":
             return _pass_over()
-        gold, page = self._propose(found), self._load_page(found)
+        gold = self._propose(found)
         click.echo(case_texts.build_review(found, gold))
         while True:
             key = _ask(f"\n{MENU}").lower()
@@ -63,23 +64,29 @@ class Reviewer:
             if key == "s":
                 return "skipped"
             if key in ("n", "r") or (key == "a" and gold):
-                return self._save(case_id, key, gold)
-            if key == "a":
+                return self._save(found.case, key, gold)
+            if key == "a" or (key == "o" and not found.pages):
                 click.echo("No page is named. p chooses one, n says that none answers.")
             elif key == "w":
                 click.echo(self._mark_page_wrong(found))
             elif key in ("o", "p"):
-                page = self._choose_page() or page if key == "p" else page
-                gold = self._choose_passage(found, page) if page else gold
+                page = found.pages[0] if key == "o" else self._choose_page()
+                if page is None:
+                    continue
+                gold = self._choose_passage(found, page, gold)
+                if not cases.save_gold(
+                    self._database, case_id, self._name, gold=gold, seen=found.case.gold
+                ):
+                    return _pass_over()
                 found = review.load_review(self._database, case_id, self._freshness_days) or found
                 click.echo(case_texts.build_outcome(found, gold))
 
     def _propose(self, found: Review) -> tuple[Gold, ...]:
         """The gold of a case, with the best passage of each page of which none is known."""
-        pages = {page.doc: page.document_id for page in found.pages}
+        pages = {page.number: page.document_id for page in found.pages}
         return tuple(
-            Gold(doc=gold.doc, span=gold.span or self._find_span(found, pages.get(gold.doc)))
-            for gold in found.case.gold
+            replace(gold, span=gold.span or self._find_span(found, pages.get(number)))
+            for number, gold in enumerate(found.case.gold)
         )
 
     def _find_span(self, found: Review, document_id: int | None) -> str | None:
@@ -88,25 +95,20 @@ class Reviewer:
         span = spans.propose_span(self._retriever, found.case.question, document_id)
         return span.text if span else None
 
-    def _load_page(self, found: Review) -> Page | None:
-        if not found.pages:
-            return None
-        return feedback.load_page(self._database, found.pages[0].document_id)
-
-    def _save(self, case_id: str, key: str, gold: Sequence[Gold]) -> Outcome:
-        """What was decided by a key, unless somebody else was faster."""
-        case = cases.load(self._database, case_id)
-        if case is None or case.state != "proposed":
-            return _pass_over()
+    def _save(self, case: Case, key: str, gold: Sequence[Gold]) -> Outcome:
+        """What was decided by a key, unless somebody else was faster, or has changed the gold."""
         if key == "r":
-            cases.dismiss(self._database, case_id, self._name)
-            return "dismissed"
-        shown = () if key == "n" else gold
-        cases.save_gold(self._database, case_id, self._name, gold=shown)
-        cases.approve(self._database, case_id, self._name)
-        return "approved"
+            is_saved = cases.dismiss(self._database, case.case_id, self._name)
+        else:
+            shown = () if key == "n" else gold
+            is_saved = cases.approve(
+                self._database, case.case_id, self._name, gold=shown, seen=case.gold
+            )
+        if not is_saved:
+            return _pass_over()
+        return "dismissed" if key == "r" else "approved"
 
-    def _choose_page(self) -> Page | None:
+    def _choose_page(self) -> KnownPage | None:
         """A page by part of its title; None where none is chosen."""
         typed = _ask("Words of its title")
         pages = feedback.find_pages(self._database, typed)[:MOST_PAGES] if typed else []
@@ -115,30 +117,37 @@ class Reviewer:
             return None
         for number, page in enumerate(pages, 1):
             click.echo(case_texts.build_choice(number, f"{page.title} – {page.path}"))
-        chosen = _pick("Which one", len(pages))
-        return None if chosen is None else pages[chosen]
+        chosen = _pick("Which one; nothing for none", len(pages))
+        if chosen is None:
+            return None
+        return review.load_page(self._database, pages[chosen].document_id)
 
-    def _choose_passage(self, found: Review, page: Page) -> tuple[Gold, ...]:
-        """What of a page answers, kept on the case from then on; no number: all of the page."""
+    def _choose_passage(
+        self, found: Review, page: KnownPage, gold: tuple[Gold, ...]
+    ) -> tuple[Gold, ...]:
+        """The gold with a passage of a page, or without a number all of the page.
+
+        It takes the place of what was named of the page, or of everything if nothing was.
+        """
         passages = spans.list_spans(self._retriever, found.case.question, page.document_id)
         for number, each in enumerate(passages, 1):
             click.echo(case_texts.build_choice(number, each.text))
         chosen = _pick("Which passage answers; nothing for the page as a whole", len(passages))
-        span = None if chosen is None else passages[chosen].text
-        gold = (Gold(doc=page.path, span=span),)
-        cases.save_gold(self._database, found.case.case_id, self._name, gold=gold)
-        return gold
+        new = replace(page.gold, span=None if chosen is None else passages[chosen].text)
+        if page.number is None:
+            return (new,)
+        return (*gold[: page.number], new, *gold[page.number + 1 :])
 
     def _mark_page_wrong(self, found: Review) -> str:
         page = found.page_at_hand
         if page is None:
             return "Which page that is, is not known. Choose it with p first."
-        cases.mark_page_wrong(self._database, found.case.case_id, self._name)
+        cases.mark_page_wrong(self._database, found.case.case_id, self._name, page.gold)
         return case_texts.build_wrong_page(page)
 
 
 def _pass_over() -> Outcome:
-    click.echo("This was decided meanwhile, or taken back.")
+    click.echo("This was decided meanwhile, changed, or taken back.")
     return "skipped"
 
 
@@ -148,7 +157,9 @@ def _ask(question: str) -> str:
 
 
 def _pick(question: str, count: int) -> int | None:
-    """The index of the one whose number is typed; None where no such number is."""
-    typed = _ask(question)
-    number = int(typed) if typed.isdecimal() else 0
-    return number - 1 if 0 < number <= count else None
+    """The index of the one whose number is typed; None where nothing is."""
+    while typed := _ask(question):
+        if typed.isdecimal() and 0 < int(typed) <= count:
+            return int(typed) - 1
+        click.echo(f"{typed} is none of these numbers.")
+    return None

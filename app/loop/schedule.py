@@ -1,8 +1,8 @@
 """Work that comes by itself: when it is due, and that one process of many does it.
 
 A time that came while no process ran is made up for, if it is of the last day and later than what
-was last begun; a schedule that has never begun waits for its first time. Work that was begun and
-not ended, as its process died, may be begun again by another one after CLAIM_S.
+was last begun; a schedule that has never begun waits for its first time. Work that was stopped with
+its process is begun again by the next one; so is, after CLAIM_S, work whose process died.
 """
 
 import logging
@@ -136,7 +136,8 @@ def claim(database: Database, job: str, due_at: datetime) -> bool:
                 VALUES (current_setting('footnote.tenant_id'), :job, :due_at)
                 ON CONFLICT (tenant_id, job, due_at) DO UPDATE SET started_at = now()
                 WHERE old.finished_at IS NULL
-                AND old.started_at < now() - make_interval(secs => :claim_s)
+                AND coalesce(old.started_at, '-infinity')
+                    < now() - make_interval(secs => :claim_s)
                 RETURNING due_at
             """),
             {"job": job, "due_at": due_at, "claim_s": CLAIM_S},
@@ -161,7 +162,7 @@ def release(database: Database, job: str, due_at: datetime) -> None:
     with database.transaction() as connection:
         connection.execute(
             text(
-                "DELETE FROM scheduled_runs"
+                "UPDATE scheduled_runs SET started_at = NULL"
                 " WHERE job = :job AND due_at = :due_at AND finished_at IS NULL"
             ),
             {"job": job, "due_at": due_at},

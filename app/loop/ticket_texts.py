@@ -2,7 +2,8 @@
 
 from collections.abc import Iterable, Sequence
 
-from app.evaluating import Run, StoredRun
+from app.counting import count
+from app.eval_runs import Run, StoredRun
 from app.figures import FAULTS
 from app.loop.drops import METRIC, Drop
 from app.loop.index_changes import Cause, code, list_code
@@ -49,17 +50,14 @@ def build_recovery(run: Run, good: StoredRun, difference: Difference | None) -> 
     """Why a ticket is closed: the run in which the drop is no more."""
     told = f"Run {_name(run)} shows the drop no more"
     if difference is None:
-        return (
-            f"{told}: too few cases are left that run {_name(good)} had, and against no later run "
-            f"{METRIC} has fallen."
-        )
+        return f"{told}: no case is left as run {_name(good)} had it, so nothing can be compared."
     figures = (
         f"{METRIC} is {difference.after:.3f}, it was {difference.before:.3f} in run {_name(good)}"
     )
     if not difference.lost:
         return f"{told}: {figures}."
     lost = list_code([each.case_id for each in difference.lost])
-    return f"{told}: {figures}. Lost still, within noise: {lost}."
+    return f"{told}: {figures}. Lost still: {lost}."
 
 
 def _name(run: Run | StoredRun) -> str:
@@ -75,16 +73,14 @@ def _build_causes(causes: Sequence[Cause]) -> Iterable[str]:
             "way that explains the lost cases."
         )
     else:
-        first, *rest = [f"{cause.told} Explains {_count(len(cause.explains))}." for cause in likely]
+        first, *rest = [
+            f"{cause.told} Explains {count(len(cause.explains), 'lost case')}." for cause in likely
+        ]
         yield f"## Likeliest cause\n\n{first}"
         if rest:
             yield "## Possible as well\n\n" + "\n".join(f"- {told}" for told in rest)
     if others:
         yield "## What else changed\n\n" + "\n".join(f"- {cause.told}" for cause in others)
-
-
-def _count(cases: int) -> str:
-    return "1 lost case" if cases == 1 else f"{cases} lost cases"
 
 
 def _build_lost(lost: Sequence[Change], run: Run, good: StoredRun) -> str:

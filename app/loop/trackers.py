@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any, Protocol
+from urllib.parse import urljoin, urlsplit
 
 import httpx2
 
@@ -15,12 +16,24 @@ from retrieval.errors import ConfigError, FootnoteError
 GITHUB = "github:"  # TICKETS begins so where it names a repository
 TIMEOUT_S = 10  # for each step of a call; chosen
 RECENT = 100  # issues among which one is looked for; GitHub's most on a page
-GONE = (HTTPStatus.NOT_FOUND, HTTPStatus.GONE)  # somebody has deleted the issue
+# The issue was deleted; or its repository was archived, which GitHub words as a lack of permission.
+GONE = (HTTPStatus.NOT_FOUND, HTTPStatus.GONE, HTTPStatus.FORBIDDEN)
+# A repository that was renamed or given to another owner: ask again there, by the same method.
+MOVED = (
+    HTTPStatus.MOVED_PERMANENTLY,
+    HTTPStatus.TEMPORARY_REDIRECT,
+    HTTPStatus.PERMANENT_REDIRECT,
+)
+MOST_MOVES = 3  # that are followed in one call; chosen
 NEVER_SENT = (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout)
 
 
 class TicketRefused(FootnoteError):
     """The tracker did not take it, or was not reached; trying again later helps."""
+
+
+class TicketGone(TicketRefused):
+    """The tracker has the ticket no more, or takes nothing more for it."""
 
 
 class TicketLost(FootnoteError):
@@ -33,6 +46,8 @@ class Note:
 
     ticket_id: int
     mark: str  # the same in every try, and in no other ticket
+    tenant_id: str
+    cases_name: str  # of the set
     title: str
     body: str  # Markdown
 
@@ -49,11 +64,11 @@ class Tracker(Protocol):
         ...
 
     def comment(self, reference: str, note: Note) -> None:
-        """Say more of a ticket, open or not; one that was deleted is left alone."""
+        """Say more of a ticket, open or not; raises TicketGone where nothing more can be said."""
         ...
 
     def close(self, reference: str, note: Note) -> None:
-        """Close a ticket, open or not, and say why; one that was deleted is left alone."""
+        """Say why a ticket is closed, and close it, open or not; raises as comment."""
         ...
 
 
@@ -103,29 +118,28 @@ class GitHub:
         self._write_to(reference, "POST", "/comments", {"body": note.body})
 
     def close(self, reference: str, note: Note) -> None:
-        # First what can be done twice: where the comment fails, both are tried again.
-        self._write_to(reference, "PATCH", "", {"state": "closed", "state_reason": "completed"})
+        # Where the second fails, both are tried again.
         self.comment(reference, note)
+        self._write_to(reference, "PATCH", "", {"state": "closed", "state_reason": "completed"})
 
     def _write_to(self, reference: str, method: str, below: str, fields: Mapping[str, Any]) -> None:
         # Of whatever repository it was opened in, should TICKETS name another one by now.
         place = re.search(r"/([^/]+/[^/]+)/issues/(\d+)$", reference)
         if place is None:  # opened by a webhook, which is no longer set
             return
-        try:
-            self._call(method, f"/repos/{place[1]}/issues/{place[2]}{below}", fields)
-        except TicketGone:
-            return
+        self._call(method, f"/repos/{place[1]}/issues/{place[2]}{below}", fields)
 
     def _call(self, method: str, path: str, fields: Mapping[str, Any] | None = None) -> Any:
-        with _reaching():
-            answer = httpx2.request(
-                method,
-                f"{self._api_url}{path}",
-                headers=self._headers,
-                json=fields,
-                timeout=TIMEOUT_S,
-            )
+        url = f"{self._api_url}{path}"
+        for _ in range(1 + MOST_MOVES):
+            with _reaching():
+                answer = httpx2.request(
+                    method, url, headers=self._headers, json=fields, timeout=TIMEOUT_S
+                )
+            to = urljoin(url, answer.headers.get("location", ""))
+            if answer.status_code not in MOVED or to == url or not _is_same_host(url, to):
+                break
+            url = to
         return _read(answer)
 
 
@@ -152,14 +166,17 @@ class Webhook:
         self._send("closed", note)
 
     def _send(self, event: str, note: Note) -> None:
-        told = {"event": event, "ticket_id": note.ticket_id, "title": note.title, "body": note.body}
+        told = {
+            "event": event,
+            "tenant": note.tenant_id,
+            "set": note.cases_name,
+            "ticket_id": note.ticket_id,
+            "title": note.title,
+            "body": note.body,
+        }
         with _reaching():
             answer = httpx2.post(self._url, json=told, timeout=TIMEOUT_S)
         _check(answer)
-
-
-class TicketGone(TicketRefused):
-    """Somebody has deleted the ticket; trying again does not help."""
 
 
 @contextmanager
@@ -171,6 +188,11 @@ def _reaching() -> Iterator[None]:
         raise TicketRefused(type(error).__name__) from error
     except httpx2.HTTPError as error:
         raise TicketLost(type(error).__name__) from error
+
+
+def _is_same_host(url: str, other: str) -> bool:
+    """Whether the other may see the token, too."""
+    return urlsplit(url)[:2] == urlsplit(other)[:2]
 
 
 def _read(answer: httpx2.Response) -> Any:

@@ -77,22 +77,28 @@ def parse(texts: Sequence[str], tuning: Tuning) -> list[Variant]:
 
     Raises ConfigError naming all that is wrong at once.
     """
+    now = asdict(tuning)
     wrong: list[str] = []
-    variants = []
+    variants: list[Variant] = []
     for text in texts:
         changes: dict[str, float] = {}
         for part in text.split(","):
             name, _, value = (each.strip() for each in part.partition("="))
             if name in changes:
                 wrong.append(f"{name} is there twice in {text}")
-            elif (fault := _find_fault(name, value)) is None:
-                changes[name] = RANGES[name][0](value)
-            else:
+            elif fault := _find_fault(name, value):
                 wrong.append(fault)
-        tried = {**asdict(tuning), **changes}
+            elif (number := RANGES[name][0](value)) == now[name]:
+                wrong.append(f"{name} is {value} already")
+            else:
+                changes[name] = number
+        tried = {**now, **changes}
         if tried["ef_search"] < tried["depth"]:
             wrong.append(f"{text}: ef_search is at least depth, so set both")
-        variants.append(Variant(changes=changes))
+        variant = Variant(changes=changes)
+        if changes and variant in variants:
+            wrong.append(f"{text} is there twice")
+        variants.append(variant)
     if wrong:
         raise ConfigError(f"These variants cannot be tried: {'; '.join(wrong)}.")
     return variants
@@ -111,6 +117,9 @@ def _find_fault(name: str, value: str) -> str | None:
     try:
         number = kind(value)
     except ValueError:
+        number = None
+    # Python reads 2_0 and digits of other scripts, too.
+    if number is None or "_" in value or not value.isascii():
         return f"{name} takes {'a whole number' if kind is int else 'a number'}, not {value!r}"
     if not low <= number <= high:
         return f"{name} goes from {low:g} to {high:g}"

@@ -24,10 +24,12 @@ ALTER TABLE eval_cases
     ADD COLUMN origin text NOT NULL DEFAULT 'flag'
         CHECK (origin IN ('flag', 'reply', 'import')),
     ADD COLUMN reviewed_at timestamptz,
-    ADD COLUMN held_out boolean NOT NULL DEFAULT false,
+    ADD COLUMN held_out boolean,  -- chosen once, when it is first approved
     ADD COLUMN orphaned_at timestamptz,  -- since when what answers it stands on no page
     ADD COLUMN page_wrong_by text,  -- who said that the right page is what is wrong
     ADD COLUMN page_wrong_at timestamptz,
+    ADD COLUMN page_wrong_source text,  -- with page_wrong_path: which page they mean
+    ADD COLUMN page_wrong_path text,
     ADD COLUMN review_channel_id text,  -- with review_ts: the message to the reviewers
     ADD COLUMN review_ts text,
     ADD COLUMN review_claimed_at timestamptz;  -- by who is about to post that message
@@ -37,6 +39,7 @@ CREATE TABLE case_traces (
     trace_id uuid PRIMARY KEY REFERENCES traces ON DELETE CASCADE,
     tenant_id text NOT NULL,
     case_id text NOT NULL,
+    linked_at timestamptz NOT NULL DEFAULT clock_timestamp(),
     FOREIGN KEY (tenant_id, case_id) REFERENCES eval_cases ON DELETE CASCADE
 );
 CREATE INDEX case_traces_case ON case_traces (tenant_id, case_id);

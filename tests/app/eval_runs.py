@@ -1,9 +1,9 @@
 """Runs over eval cases, made by hand."""
 
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
-from app.evaluating import Comparison, Run, StoredCase, StoredRun
+from app.eval_runs import Comparison, Run, StoredCase, StoredRun
 from app.loop.index import Index
 from retrieval import evaluation
 from retrieval.evaluation import CaseResult, EvalCase, Trail
@@ -19,6 +19,7 @@ OTHER = candidate(2, path="vpn.md", title="VPN", text="# VPN\n\nUse it.", releva
 
 INDEX = Index(
     generation_id=3,
+    created_at=STARTED - timedelta(days=30),
     chunker="c1/900",
     embedder="minilm",
     probe=(0.6, 0.8),
@@ -27,6 +28,7 @@ INDEX = Index(
     documents=35,
     sections=60,
     chunks=210,
+    characters=105_000,
     kinds={".md": 35},
 )
 

@@ -26,11 +26,11 @@ def ask(
     """A question in Slack, and what came of it."""
     statement = text("""
         INSERT INTO traces (tenant_id, surface, team_id, question, outcome, asked_at, completed_at,
-                            user_id, channel_id, message_ts, thread_ts, settings, tokens)
+                            user_id, channel_id, message_ts, thread_ts, settings, tokens, queries)
         SELECT :tenant_id, 'slack', 'T0001', :question, :outcome, asked_at,
                asked_at + CAST(:took_s AS float8) * interval '1 second', :user_id, :channel_id,
                gen_random_uuid()::text, '1767225600.000001', CAST(:settings AS jsonb),
-               CAST(:tokens AS jsonb)
+               CAST(:tokens AS jsonb), ARRAY[CAST(:question AS text)]
         FROM (SELECT now() - CAST(:days_ago AS float8) * interval '1 day' AS asked_at) AS times
         RETURNING trace_id
     """)
@@ -51,7 +51,12 @@ def ask(
 
 
 def add_page(
-    database: Database, source: str, path: str, *, verified_days_ago: int | None = None
+    database: Database,
+    source: str,
+    path: str,
+    *,
+    verified_days_ago: int | None = None,
+    added_days_ago: int = 900,
 ) -> int:
     """A page without text; its document_id."""
     statement = text("""
@@ -65,6 +70,13 @@ def add_page(
         document_id: int = connection.execute(
             statement, {"tenant_id": database.tenant_id, **values}
         ).scalar_one()
+        connection.execute(
+            text("""
+                UPDATE page_changes SET changed_at = now() - make_interval(days => :days_ago)
+                WHERE change_id = (SELECT max(change_id) FROM page_changes)
+            """),
+            {"days_ago": added_days_ago},
+        )
     return document_id
 
 

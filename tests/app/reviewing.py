@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from app.loop.review_blocks import MAKE_CASE
 from tests.app.bot import Json
 from tests.stand_ins.slack import SlackStandIn
 
@@ -47,6 +48,16 @@ def open_form(slack: SlackStandIn, message: Json, action_id: str, user_id: str =
     press(slack, message, action_id, user_id)
     calls = slack.wait_for_call("views.open", count=already + 1)
     return dict(calls[-1].answer["view"])
+
+
+def open_found(slack: SlackStandIn, message: Json, user_id: str = "U5") -> Json:
+    """The form to make a case once it shows the passages that were looked for."""
+    already = len(slack.calls("views.update"))
+    opened = open_form(slack, message, MAKE_CASE, user_id)
+    assert "submit" not in opened
+    (call,) = slack.wait_for_call("views.update", count=already + 1)[already:]
+    assert call.params["view_id"] == opened["id"]
+    return dict(call.answer["view"])
 
 
 def send(slack: SlackStandIn, view: Json, user_id: str = "U5", **filled: object) -> Any:

@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from collections.abc import Sequence
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -304,6 +305,21 @@ def test_eval_tries_settings_and_saves_nothing(indexed_url: str, tmp_path: Path)
     assert json.loads(lines[0])["cases"] == name
 
 
+def test_settings_are_tried_on_approved_cases_that_are_not_held_out(indexed_url: str) -> None:
+    gone = {"doc": "gone.md", "span": "nobody knows"}
+    approve(indexed_url, [CASE, {**CASE, "id": "c3", "gold_any": [gone]}])
+    approve(indexed_url, [UNANSWERABLE], held_out=True)
+    line = load(indexed_url, "eval", "--cases", "--set", "keep=4", "--json")
+    assert line["metrics"]["recall@5"]["cases"] == 2 and "refused" not in line["metrics"]
+    opened = Database(indexed_url, tenant_id="acme")
+    with opened.transaction() as connection:
+        written = text(
+            "SELECT count(orphaned_at), (SELECT count(*) FROM eval_runs) FROM eval_cases"
+        )
+        assert tuple(connection.execute(written).one()) == (0, 0)
+    opened.close()
+
+
 def test_eval_tells_settings_that_cannot_be_tried_before_anything_runs(
     database_url: str, tmp_path: Path
 ) -> None:
@@ -354,7 +370,7 @@ def test_calibrate_fits_a_floor_to_the_cases_given(indexed_url: str, tmp_path: P
     table = succeed(indexed_url, "calibrate", cases, "--out", str(out))
     assert "12 cases that the documents answer; cases that they do not: 2 unanswerable" in table
     assert "\nin use now: fitted " in table and "  chosen" in table
-    stays = "proposed: nothing; the fitted one is not better beyond noise, so what is in use stays"
+    stays = "proposed: nothing; the fitted one is not better beyond noise than what is in use"
     assert f"\n{stays}\n" in table
     assert json.loads(out.read_text(encoding="utf-8"))["cases"] == [name]
     applied = succeed(indexed_url, "calibrate", cases, "--apply")
@@ -363,6 +379,7 @@ def test_calibrate_fits_a_floor_to_the_cases_given(indexed_url: str, tmp_path: P
     assert "There is nothing to undo" in fail(indexed_url, "calibrate", "--revert")
     nowhere = str(tmp_path / "no" / "relevance.json")
     assert "cannot be written" in fail(indexed_url, "calibrate", cases, "--out", nowhere)
+    assert succeed(indexed_url, "calibrate", cases, cases) == table
 
 
 def test_a_better_calibration_is_applied_and_undone(indexed_url: str, tmp_path: Path) -> None:
@@ -378,7 +395,11 @@ def test_a_better_calibration_is_applied_and_undone(indexed_url: str, tmp_path: 
     assert applied == f"{table}applied; `footnote calibrate --revert` undoes it\n"
     assert f"{name}; floor" in succeed(indexed_url, "doctor")
     again = succeed(indexed_url, "calibrate", cases, "--apply")
-    assert "what is in use was fitted on these cases, so they can't measure it" in again
+    assert "what is in use was fitted on some of these cases, so they can't measure it" in again
+    assert again.endswith("not applied\n")
+    fewer = write_cases(tmp_path, *map(json.loads, lines[:-3:3]))
+    again = succeed(indexed_url, "calibrate", fewer, "--apply")
+    assert "proposed: nothing; what is in use was fitted on some of these cases, and " in again
     assert again.endswith("not applied\n")
     assert succeed(indexed_url, "calibrate", "--revert") == (
         "In use now: fitted 2026-01-01 on other; floor 0.90000\n"
@@ -391,28 +412,10 @@ def test_without_files_calibrate_fits_on_approved_cases_and_checks_by_those_held
     indexed_url: str,
 ) -> None:
     assert "No case is approved yet" in fail(indexed_url, "calibrate")
-    lines = (SAMPLE / "cases.jsonl").read_text(encoding="utf-8").splitlines()
-    rows = [{"answer": "", **json.loads(line)} for line in lines]
-    opened = Database(indexed_url, tenant_id="acme")
-    with opened.transaction() as connection:
-        for number, row in enumerate(rows):
-            connection.execute(
-                text("""
-                    INSERT INTO eval_cases (tenant_id, case_id, state, type, question, gold_any,
-                                            gold_all, held_out)
-                    VALUES ('acme', :id, :state, :type, :question, CAST(:gold_any AS jsonb),
-                            CAST(:gold_all AS jsonb), :held_out)
-                """),
-                {
-                    **{name: row[name] for name in ("id", "type", "question")},
-                    "state": "approved" if number % 3 else "proposed",
-                    "gold_any": json.dumps(row["gold_any"]),
-                    "gold_all": json.dumps(row["gold_all"]),
-                    "held_out": number % 3 == 2,
-                },
-            )
-    opened.close()
-    spoil(indexed_url)
+    rows = [json.loads(line) for line in (SAMPLE / "cases.jsonl").read_text("utf-8").splitlines()]
+    approve(indexed_url, rows[1::3])
+    approve(indexed_url, rows[2::3], held_out=True)
+    spoil(indexed_url, floor=0.0)
     answerable = sum(bool(row["gold_any"] or row["gold_all"]) for row in rows[1::3])
     held_out = sum(bool(row["gold_any"] or row["gold_all"]) for row in rows[2::3])
     table = succeed(indexed_url, "calibrate", "--apply")
@@ -424,11 +427,28 @@ def test_without_files_calibrate_fits_on_approved_cases_and_checks_by_those_held
     assert " on cases; floor" in succeed(indexed_url, "doctor").replace("\n", " ")
 
 
-def spoil(url: str) -> None:
+def approve(url: str, rows: Sequence[dict[str, Any]], *, held_out: bool = False) -> None:
+    """Have these cases approved."""
+    opened = Database(url, tenant_id="acme")
+    with opened.transaction() as connection:
+        connection.execute(
+            text("""
+                INSERT INTO eval_cases (tenant_id, case_id, state, type, question, gold_any,
+                                        gold_all, held_out)
+                SELECT 'acme', "row" ->> 'id', 'approved', "row" ->> 'type', "row" ->> 'question',
+                       "row" -> 'gold_any', "row" -> 'gold_all', :held_out
+                FROM jsonb_array_elements(CAST(:rows AS jsonb)) AS "row"
+            """),
+            {"rows": json.dumps(rows), "held_out": held_out},
+        )
+    opened.close()
+
+
+def spoil(url: str, *, floor: float = 0.9) -> None:
     """Have a relevance model in use that puts the worst first."""
     model = json.loads((files("retrieval") / "relevance.json").read_text("utf-8"))
     weights = {feature: -weight for feature, weight in model["weights"].items()}
-    spoilt = {**model, "weights": weights, "floor": 0.9, "cases": ["other"]}
+    spoilt = {**model, "weights": weights, "floor": floor, "cases": ["other"]}
     opened = Database(url, tenant_id="acme")
     with opened.transaction() as connection:
         connection.execute(
@@ -474,7 +494,7 @@ def test_stats_words_what_was_asked(database_url: str) -> None:
     opened.close()
     text = succeed(database_url, "stats", TENANT_ID="acme")
     assert text.startswith("In the last 30 days\nAsked: 1\n")
-    assert "\n<!here> how[2Jlong? · not answered\n" in text
+    assert "\n1 × <!here> how[2Jlong? · not answered\n" in text
 
 
 @pytest.mark.model

@@ -10,7 +10,8 @@ import pytest
 from sqlalchemy import text
 
 from app import evaluating
-from app.evaluating import EvalSet, StoredRun
+from app.eval_runs import StoredRun, compare
+from app.evaluating import EvalSet
 from retrieval import evaluation
 from retrieval.comparison import Change
 from retrieval.db import Database
@@ -112,7 +113,7 @@ def test_cases_won_and_lost_are_named() -> None:
         eval_runs.result(eval_runs.case("lost"), [eval_runs.OTHER]),
         eval_runs.result(eval_runs.case("new")),
     ]
-    found = evaluating.compare(before, results, {"floor": 0.1, "keep": 5, "depth": 60})
+    found = compare(before, results, {"floor": 0.1, "keep": 5, "depth": 60})
     assert (found.common, found.only_before, found.only_after) == (3, 1, 1)
     recall = next(each for each in found.differences if each.metric == "recall@5")
     assert (recall.before, recall.after) == (0.6667, 0.6667)
@@ -129,7 +130,7 @@ def test_a_case_that_was_changed_since_is_not_compared(retriever: Retriever) -> 
     changed = replace(second, gold_any=(), gold_all=second.gold_any)
     now = eval_set(first, changed)
     (before,) = evaluating.find_runs(retriever.database, "last", [now]).values()
-    found = evaluating.compare(before, [eval_runs.result(first), eval_runs.result(changed)], {})
+    found = compare(before, [eval_runs.result(first), eval_runs.result(changed)], {})
     assert (found.common, found.only_before, found.only_after) == (1, 1, 1)
 
 

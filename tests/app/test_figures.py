@@ -2,7 +2,8 @@
 
 from dataclasses import replace
 
-from app import evaluating, figures
+from app import figures
+from app.eval_runs import compare
 from retrieval.ablation import Row
 from tests.app.eval_runs import INDEX, OTHER, case, result, run, stored, trail
 
@@ -56,7 +57,7 @@ RESULTS = [
     result(case("won", "how much leave\ndo I get? " + "please " * 30)),
     result(case("lost", "who decides?"), [OTHER]),
 ]
-COMPARED = run(*RESULTS, comparison=evaluating.compare(BEFORE, RESULTS, {"keep": 5}))
+COMPARED = run(*RESULTS, comparison=compare(BEFORE, RESULTS, {"keep": 5}))
 
 
 def test_a_comparison_names_the_cases_won_and_lost_with_their_questions() -> None:

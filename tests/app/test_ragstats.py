@@ -276,14 +276,23 @@ def test_here_in_a_direct_message_or_a_private_channel_is_about_that_alone(
         words = {"D1": "my pay?", "G1": "the layoffs?"}[channel_id]
     for typed in ("here", "gaps here"):
         shown = run(bot, typed, user_id=user_id, channel_id=channel_id)
-        assert [line for line in shown.splitlines() if " · " in line] == [f"{words} · not answered"]
+        assert [line for line in shown.splitlines() if " · " in line] == [
+            f"1 × {words} · not answered"
+        ]
 
 
 def test_gaps_shows_nothing_else(bot: Bot) -> None:
     ask(bot.database, "abstained", question="do we get shares?")
     assert run(bot, "gaps 7d") == (
-        "*Unanswered or flagged in the last 7 days*\ndo we get shares? · not answered"
+        "*Unanswered or flagged in the last 7 days*\n1 × do we get shares? · not answered"
     )
+
+
+@pytest.mark.parametrize("words", ["> a quotation?", "• a list?", "1. an item?", "# a title?"])
+def test_no_question_begins_a_line(bot: Bot, words: str) -> None:
+    ask(bot.database, "abstained", question=words)
+    (line,) = (line for line in run(bot, "gaps").splitlines() if " · " in line)
+    assert line.startswith("1 × ")
 
 
 def test_a_flagged_answer_is_a_gap(bot: Bot) -> None:
@@ -297,7 +306,7 @@ def test_what_others_asked_is_counted_for_all_and_worded_for_admins(bot: Bot) ->
     ask(bot.database, "abstained", question="how much leave?", user_id="U1")
     mine = run(bot, "gaps", user_id="U1")
     assert "how much leave? · not answered" in mine
-    assert mine.endswith("asked by others · not answered · 2 such questions")
+    assert mine.endswith("1 × asked by others · not answered · 2 such questions")
     assert "Ann" not in mine and "sk-9" not in mine
     everything = run(bot, user_id=ADMIN)
     assert "is Ann paid more? · not answered" in everything
@@ -326,7 +335,7 @@ def test_a_question_that_would_call_everybody_calls_nobody(bot: Bot) -> None:
     ask(bot.database, "abstained", question="hey <!channel> & *all*\nlook")
     ask(bot.database, "abstained", question="<https://evil.example|here>?")
     shown = run(bot)
-    assert "`hey &lt;!channel&gt; &amp; *all* look` · not answered" in shown
+    assert "1 × `hey &lt;!channel&gt; &amp; *all* look` · not answered" in shown
     assert "&lt;https://evil.example|here&gt;? · not answered" in shown
     call: Any = bot.slack.calls("response_url")[-1]
     assert "<" not in call.params["text"]

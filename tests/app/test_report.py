@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from app import evaluating
-from app.evaluating import Run
+from app.eval_runs import Run, compare
 from app.report import build_page
 from retrieval.evaluation import Fault
 from retrieval.metrics import Gold
@@ -171,7 +170,7 @@ BEFORE = stored({"won": {"recall@5": 0.0}, "lost": {"recall@5": 1.0}, "gone": {"
 
 
 def test_the_comparison_names_what_was_won_and_lost_and_leads_to_what_failed() -> None:
-    compared = evaluating.compare(BEFORE, COMPARED, {"floor": 0.1})
+    compared = compare(BEFORE, COMPARED, {"floor": 0.1})
     page = read(run(*COMPARED, comparison=compared))
     assert (
         "Over the 2 cases that both have as they are now; 0 of this run and 1 of the one before"
@@ -197,7 +196,7 @@ def test_texts_of_others_are_shown_and_never_run(evil: str) -> None:
         trails=(trail("search", gold=Gold(doc=evil, span=evil)),),
     )
     before = stored({evil: {"recall@5": 0.0, "doc@5": 0.0, "quoted": 0.0}}, settings={"x": evil})
-    compared = evaluating.compare(before, [lost], {evil: evil})
+    compared = compare(before, [lost], {evil: evil})
     page = read(run(lost, name=evil, settings={evil: evil, "floor": 0.1}, comparison=compared))
     assert page.text.count(evil) > 10
     assert {tag for tag, _ in page.tags}.isdisjoint({"script", "img", "iframe", "link", "object"})
@@ -205,7 +204,7 @@ def test_texts_of_others_are_shown_and_never_run(evil: str) -> None:
 
 
 def test_the_page_loads_nothing() -> None:
-    compared = evaluating.compare(BEFORE, COMPARED, {})
+    compared = compare(BEFORE, COMPARED, {})
     page = build_page([run(*COMPARED, comparison=compared)])
     assert {tag for tag, _ in Page(page).tags}.isdisjoint({"script", "img", "link"})
     assert all(link.startswith("#") for link in Page(page).values("href"))

@@ -2,24 +2,32 @@
 
 import json
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from threading import Event
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from sqlalchemy import text
 
-from app import blocks, feedback, modals, mrkdwn
-from app.loop import cases, review_blocks
+from app import blocks, feedback, modals, mrkdwn, posting
+from app.config import Settings
+from app.loop import cases, review_blocks, review_forms
 from app.loop.cases import Case
 from app.loop.review import holds
+from app.loop.spans import MOST
 from app.records import Answer
+from app.serve import build_reviews
 from retrieval.db import Database
 from retrieval.metrics import Gold
+from retrieval.records import Candidate, Query
 from tests.app.bot import Bot, Json, connected, find_rows
+from tests.app.questions import ask
 from tests.app.reviewing import (
     REVIEWERS,
     find_button,
     open_form,
+    open_found,
     press,
     read,
     send,
@@ -59,6 +67,7 @@ def page(database: Database) -> int:
 def add_page(database: Database, path: str, **more: object) -> int:
     values = {
         "tenant_id": database.tenant_id,
+        "source": "wiki",
         "path": path,
         "title": "The queue",
         "url": f"https://wiki.example/{path}",
@@ -70,7 +79,7 @@ def add_page(database: Database, path: str, **more: object) -> int:
             text("""
                 INSERT INTO documents (tenant_id, source, path, title, url, text, owner,
                                        content_hash)
-                VALUES (:tenant_id, 'wiki', :path, :title, :url, :text, :owner, '')
+                VALUES (:tenant_id, :source, :path, :title, :url, :text, :owner, '')
                 RETURNING document_id
             """),
             values,
@@ -159,7 +168,7 @@ def test_without_a_channel_a_case_is_proposed_and_nothing_posted(
 
 
 def test_a_vote_counts_at_once_and_what_is_said_later_feeds_the_case(
-    bot: Bot, answer: Json, page: int
+    bot: Bot, page: int, answer: Json
 ) -> None:
     """P92: the form is closed without a word, then sent with a reason and the right page."""
     flag(bot, answer)
@@ -186,7 +195,7 @@ def test_a_vote_counts_at_once_and_what_is_said_later_feeds_the_case(
     assert "*Right page:* <https://wiki.example/queue.md|The queue>" in read(review)
     assert "*At fault:* *search* – " in read(review)
     (case,) = find_cases(bot.database)
-    assert (case.state, case.gold) == ("proposed", (Gold(doc="queue.md"),))
+    assert (case.state, case.gold) == ("proposed", (Gold(doc="queue.md", source="wiki"),))
     (row,) = find_rows(bot.database, "feedback")
     assert (row.vote, row.reason, row.right_path) == (-1, "wrong", "queue.md")
 
@@ -229,7 +238,7 @@ def test_two_processes_post_a_case_once(slack: SlackStandIn, database: Database)
             vote(one, answer, user_id=f"U{number}")
         slack.wait_for_call("chat.postEphemeral", count=5)
         until.set()
-        wait_until_shown(one, "by 5 people")
+        wait_until_shown(slack, "by 5 people")
     (review,) = find_reviews(one)
     assert "👎 <@U5>" in read(review)
 
@@ -309,7 +318,7 @@ def test_a_reviewer_chooses_the_page_and_makes_it_a_case(bot: Bot, answer: Json,
     assert "> How long may the queue be?" in read(review)
     (case,) = find_cases(bot.database)
     assert (case.state, case.reviewer, case.question) == ("approved", "U5", filled["question"])
-    assert case.gold == (Gold(doc="queue.md", span="The  queue holds\n500 jobs."),)
+    assert case.gold == (Gold(doc="queue.md", span="The  queue holds\n500 jobs.", source="wiki"),)
 
 
 def test_a_passage_that_is_not_in_the_page_is_refused_in_the_form(
@@ -322,9 +331,9 @@ def test_a_passage_that_is_not_in_the_page_is_refused_in_the_form(
     )
     assert send(bot.slack, view, span0="The queue holds 600 jobs.") == {
         "response_action": "errors",
-        "errors": {"span0": review_blocks.NOT_IN_PAGE},
+        "errors": {"span0": review_forms.NOT_IN_PAGE},
     }
-    assert send(bot.slack, view, question=" ")["errors"] == {"question": review_blocks.EMPTY}
+    assert send(bot.slack, view, question=" ")["errors"] == {"question": review_forms.EMPTY}
     assert [case.state for case in find_cases(bot.database)] == ["proposed"]
 
 
@@ -334,7 +343,7 @@ def test_a_page_that_is_gone_when_the_form_is_sent_is_refused(
     view = open_form(bot.slack, flag(bot, answer), review_blocks.CHOOSE_PAGE)
     with bot.database.transaction() as connection:
         connection.execute(text("DELETE FROM documents"))
-    assert send(bot.slack, view, page=page)["errors"] == {modals.PAGE: review_blocks.PAGE_GONE}
+    assert send(bot.slack, view, page=page)["errors"] == {modals.PAGE: review_forms.PAGE_GONE}
     (case,) = find_cases(bot.database)
     assert case.gold == ()
 
@@ -345,7 +354,9 @@ def test_without_a_page_a_case_says_that_none_answers(bot: Bot, answer: Json) ->
     assert send(bot.slack, view) is None
     review = wait_until_shown(bot.slack, "<@U5> has made it a case")
     assert "No page answers this." in read(review)
-    assert "*At fault:* *missing* – no page of the index answers this" in read(review)
+    assert "*At fault:* *missing* – no page of the index answered this when it was asked" in read(
+        review
+    )
     (case,) = find_cases(bot.database)
     assert (case.state, case.gold) == ("approved", ())
 
@@ -359,20 +370,174 @@ def test_an_answer_that_was_right_is_no_case(bot: Bot, answer: Json) -> None:
     assert (case.state, case.reviewer) == ("dismissed", "U5")
 
 
-def test_a_later_click_of_somebody_else_changes_nothing(bot: Bot, answer: Json) -> None:
+def find_told(bot: Bot, user_id: str) -> list[str]:
+    """What a person was told privately."""
+    calls = bot.slack.calls("chat.postEphemeral")
+    return [call.params["text"] for call in calls if call.params["user"] == user_id]
+
+
+def test_a_later_click_of_somebody_else_changes_nothing(bot: Bot, answer: Json, page: int) -> None:
     before = flag(bot, answer)
     view = open_form(bot.slack, before, review_blocks.MAKE_CASE, "U6")
+    choosing = open_form(bot.slack, before, review_blocks.CHOOSE_PAGE, "U6")
     press(bot.slack, before, review_blocks.ANSWER_RIGHT)
     wait_until_shown(bot.slack, "<@U5> says")
     already = len(bot.slack.calls("chat.update"))
     press(bot.slack, before, review_blocks.ANSWER_RIGHT, "U6")
     bot.slack.wait_for_call("chat.update", count=already + 1)
-    assert send(bot.slack, view, "U6") is None
+    (told,) = find_told(bot, "U6")
+    assert told == review_blocks.DECIDED
+    refused = {"response_action": "errors", "errors": {"question": review_forms.DECIDED}}
+    assert send(bot.slack, view, "U6") == refused
+    chosen = send(bot.slack, choosing, "U6", page=page)
+    assert chosen["errors"] == {modals.PAGE: review_forms.DECIDED}
     bot.settle(press(bot.slack, before, review_blocks.CHOOSE_PAGE, "U6"))
     (case,) = find_cases(bot.database)
-    assert (case.state, case.reviewer) == ("dismissed", "U5")
+    assert (case.state, case.reviewer, case.gold) == ("dismissed", "U5", ())
     assert "<@U5> says that the answer was right" in read(find_reviews(bot)[0])
-    assert len(bot.slack.calls("views.open")) == 2  # the voter's, and the one that came too late
+    assert len(bot.slack.calls("views.open")) == 3  # the voter's, and those that came too late
+
+
+def test_a_form_that_was_opened_before_somebody_chose_a_page_is_not_taken(
+    bot: Bot, answer: Json, page: int
+) -> None:
+    before = flag(bot, answer)
+    view = open_form(bot.slack, before, review_blocks.MAKE_CASE, "U6")
+    send(bot.slack, open_form(bot.slack, before, review_blocks.CHOOSE_PAGE), page=page)
+    review = wait_until_shown(bot.slack, "*Right page:*")
+    refused = {"response_action": "errors", "errors": {"question": review_forms.CHANGED}}
+    assert send(bot.slack, view, "U6") == refused
+    (case,) = find_cases(bot.database)
+    assert (case.state, case.gold) == ("proposed", (Gold(doc="queue.md", source="wiki"),))
+    send(bot.slack, open_form(bot.slack, review, review_blocks.MAKE_CASE, "U6"), "U6")
+    (case,) = find_cases(bot.database)
+    assert (case.state, case.gold) == ("approved", (Gold(doc="queue.md", source="wiki"),))
+
+
+def test_of_two_reviewers_at_once_the_second_is_told(bot: Bot, answer: Json) -> None:
+    before = flag(bot, answer)
+    views = [open_form(bot.slack, before, review_blocks.MAKE_CASE, user) for user in ("U5", "U6")]
+    with ThreadPoolExecutor(2) as people:
+        told = people.map(
+            lambda view, user, words: send(bot.slack, view, user, question=words),
+            views,
+            ("U5", "U6"),
+            ("How long?", "How wide?"),
+        )
+    refused = [each for each in told if each is not None]
+    assert len(refused) == 1
+    assert refused[0]["errors"]["question"] in (review_forms.DECIDED, review_forms.CHANGED)
+    (case,) = find_cases(bot.database)
+    assert (case.reviewer, case.question) in (("U5", "How long?"), ("U6", "How wide?"))
+
+
+def test_a_page_that_is_not_in_the_index_now_stays_in_the_case(bot: Bot, answer: Json) -> None:
+    gold = (Gold(doc="gone.md", span="It is seven.", source="wiki"),)
+    review = flag(bot, answer)
+    (case,) = find_cases(bot.database)
+    cases.save_gold(bot.database, case.case_id, "U5", gold=gold)
+    view = open_form(bot.slack, review, review_blocks.MAKE_CASE)
+    assert "gone.md, is not in the index now" in view["blocks"][-1]["text"]["text"]
+    assert send(bot.slack, view) is None
+    (case,) = find_cases(bot.database)
+    assert (case.state, case.gold) == ("approved", gold)
+
+
+def test_a_case_of_more_pages_than_the_form_shows_keeps_them_all(bot: Bot, answer: Json) -> None:
+    count = review_forms.MOST_PAGES + 2
+    for number in range(count):
+        add_page(bot.database, f"{number}.md")
+    gold = tuple(Gold(doc=f"{number}.md", source="wiki") for number in range(count))
+    review = flag(bot, answer)
+    (case,) = find_cases(bot.database)
+    cases.save_gold(bot.database, case.case_id, "U5", gold=gold)
+    view = open_form(bot.slack, review, review_blocks.MAKE_CASE)
+    assert send(bot.slack, view, span1=SPAN) is None
+    (case,) = find_cases(bot.database)
+    assert case.gold == (gold[0], replace(gold[1], span=SPAN), *gold[2:])
+
+
+def test_a_question_longer_than_the_field_is_kept(bot: Bot) -> None:
+    question = "word " * 900 + "is it long?"
+    bot.answerer.answers[question] = NOTHING
+    review = flag(bot, bot.ask(question))
+    send(bot.slack, open_form(bot.slack, review, review_blocks.MAKE_CASE))
+    (case,) = find_cases(bot.database)
+    assert (case.state, case.question) == ("approved", question)
+
+
+def test_of_two_pages_with_one_path_the_one_chosen_counts(bot: Bot, answer: Json) -> None:
+    add_page(bot.database, "index.md", title="Wiki", text="# Nothing")
+    page = add_page(bot.database, "index.md", title="Handbook", source="handbook")
+    review = flag(bot, answer)
+    send(bot.slack, open_form(bot.slack, review, review_blocks.CHOOSE_PAGE), page=page)
+    review = wait_until_shown(bot.slack, "|Handbook>")
+    view = open_form(bot.slack, review, review_blocks.MAKE_CASE)
+    assert send(bot.slack, view, span0=SPAN) is None
+    (case,) = find_cases(bot.database)
+    assert case.gold == (Gold(doc="index.md", span=SPAN, source="handbook"),)
+
+
+def test_a_case_of_the_set_that_is_flagged_is_shown_once_without_buttons(
+    bot: Bot, answer: Json, page: int
+) -> None:
+    (trace,) = find_rows(bot.database, "traces")
+    feedback.vote(bot.database, trace.trace_id, "U1", -1)  # by a process without reviewers
+    (case,) = find_cases(bot.database)
+    cases.approve(bot.database, case.case_id, "ann")
+    vote(bot, answer, user_id="U2")
+    review = wait_until_shown(bot.slack, "<@U2>")
+    assert "ann has made it a case" in read(review)
+    assert find_button(review, review_blocks.MAKE_CASE) is None
+    view = dict(bot.slack.calls("views.open")[-1].answer["view"])
+    send(bot.slack, view, "U2", reason="wrong", note="it is 500")
+    wait_until_shown(bot.slack, "<@U2>: It is wrong – “it is 500”")
+    assert len(find_reviews(bot)) == 1
+    assert [case.state for case in find_cases(bot.database)] == ["approved"]
+
+
+def test_what_nobody_flags_in_the_set_is_not_shown(bot: Bot, answer: Json) -> None:
+    (trace,) = find_rows(bot.database, "traces")
+    feedback.vote(bot.database, trace.trace_id, "U1", -1)
+    (case,) = find_cases(bot.database)
+    cases.approve(bot.database, case.case_id, "ann")
+    feedback.vote(bot.database, trace.trace_id, "U1", 1)
+    bot.settle(vote(bot, answer, "positive_button", "U2"))
+    assert find_reviews(bot) == []
+
+
+def test_a_message_that_somebody_deleted_is_posted_anew_once(bot: Bot, answer: Json) -> None:
+    before = flag(bot, answer)
+    bot.slack.delete({**before, "channel": REVIEWERS})
+    now = flag(bot, answer, "U2")
+    assert now["ts"] != before["ts"] and len(find_reviews(bot)) == 1
+    flag(bot, answer, "U3")
+    assert [each["ts"] for each in find_reviews(bot)] == [now["ts"]]
+
+
+def test_what_never_arrived_is_shown_at_the_next_start(
+    slack: SlackStandIn, database: Database
+) -> None:
+    with connected(slack, database) as bot:
+        bot.answerer.answers[QUESTION] = NOTHING
+        bot.settle(vote(bot, bot.ask(QUESTION)))
+    client = posting.build_client(slack.bot_token, slack.api_url)
+    reviews = build_reviews(client, database, Settings(review_channel=REVIEWERS))
+    for _ in range(2):
+        reviews.show_missed()
+    (review,) = slack.messages(REVIEWERS)
+    assert f"> {QUESTION}" in read(review)
+
+
+def test_what_is_long_past_is_not_shown_at_the_next_start(
+    slack: SlackStandIn, database: Database
+) -> None:
+    feedback.vote(database, ask(database), "U1", -1)
+    with database.transaction() as connection:
+        connection.execute(text("UPDATE eval_cases SET created_at = now() - interval '31 days'"))
+    client = posting.build_client(slack.bot_token, slack.api_url)
+    build_reviews(client, database, Settings(review_channel=REVIEWERS)).show_missed()
+    assert slack.messages(REVIEWERS) == []
 
 
 def test_a_click_on_a_case_that_is_gone_takes_its_message_along(bot: Bot, answer: Json) -> None:
@@ -388,7 +553,7 @@ def mark_wrong(bot: Bot, message: Json, page: int) -> list[Json]:
     review = flag(bot, message)
     send(bot.slack, open_form(bot.slack, review, review_blocks.CHOOSE_PAGE), page=page)
     press(bot.slack, wait_until_shown(bot.slack, "*Right page:*"), review_blocks.PAGE_WRONG)
-    review = wait_until_shown(bot.slack, "<@U5> says that the page is wrong")
+    review = wait_until_shown(bot.slack, "<@U5> says that a page is wrong: <")
     assert find_button(review, review_blocks.PAGE_WRONG) is None
     assert find_button(review, review_blocks.MAKE_CASE) is not None
     return [each for each in bot.slack.messages(REVIEWERS) if "thread_ts" in each]
@@ -398,7 +563,8 @@ def mark_wrong(bot: Bot, message: Json, page: int) -> list[Json]:
     ("owner", "experts", "told"),
     [
         ("Team <!channel>", {}, "Its owner is Team &lt;!channel&gt;: please tell them."),
-        (None, {"*": "C4"}, "It names no owner."),
+        (None, {"*": "C4"}, "I told <#C4>."),
+        (None, {"guide": "C4"}, "It names no owner."),
         ("Ops", {"Ops": "C4"}, "I told <#C4>."),
         (None, {"wiki": "C4"}, "I told <#C4>."),
         ("Ops", {"Ops": "S4", "wiki": "C5"}, "Please put it right."),
@@ -424,10 +590,24 @@ def test_the_owner_of_a_page_that_is_wrong_is_told(
     if "<#C4>" in told:
         (message,) = elsewhere
         place = f"https://stand-in.slack.com/archives/C7/p{str(case.review_ts).replace('.', '')}"
-        assert message["text"].endswith(f"Please put it right. See {place}.")
+        place += f"?thread_ts={case.review_ts}&amp;cid=C7"
+        assert message["text"].endswith(f"Please put it right. See <{place}|the review>.")
         assert QUESTION not in message["text"]  # they see the question if they may see the review
     else:
         assert elsewhere == []
+
+
+def test_another_page_can_be_marked_as_wrong_after_one(bot: Bot, answer: Json, page: int) -> None:
+    other = add_page(bot.database, "other.md", title="Another")
+    assert len(mark_wrong(bot, answer, page)) == 1
+    view = open_form(bot.slack, find_reviews(bot)[0], review_blocks.CHOOSE_PAGE)
+    send(bot.slack, view, page=other)
+    review = wait_until_shown(bot.slack, "|Another>")
+    press(bot.slack, review, review_blocks.PAGE_WRONG, "U6")
+    review = wait_until_shown(bot.slack, "<@U6> says that a page is wrong: <")
+    assert "|Another>" in read(review).split("says that a page is wrong: ")[1]
+    told = [each for each in bot.slack.messages(REVIEWERS) if "thread_ts" in each]
+    assert ["|Another>" in each["text"] for each in told] == [False, True]
 
 
 def test_that_no_owner_was_told_is_said_to_who_marked_the_page(
@@ -478,7 +658,7 @@ def test_nothing_that_people_write_calls_anybody_or_leads_elsewhere(
     send(bot.slack, view, "U1", reason="outdated", page=page, note=hostile)
     review = wait_until_shown(bot.slack, "*Right page:*")
     press(bot.slack, review, review_blocks.PAGE_WRONG)
-    wait_until_shown(bot.slack, "says that the page is wrong")
+    wait_until_shown(bot.slack, "says that a page is wrong")
     assert "`" in read(review)
     for message in bot.slack.messages(REVIEWERS):
         shown = read(message) + message["text"]
@@ -509,11 +689,11 @@ def test_what_may_stand_there_is_not_posted_again(bot: Bot, answer: Json) -> Non
 
 
 def test_a_flag_on_a_newer_answer_is_reviewed_anew(bot: Bot, answer: Json) -> None:
-    press(bot.slack, flag(bot, answer), review_blocks.ANSWER_RIGHT)
+    before = flag(bot, answer)
+    press(bot.slack, before, review_blocks.ANSWER_RIGHT)
     wait_until_shown(bot.slack, "<@U5> says that the answer was right")
-    flag(bot, bot.ask(QUESTION, user_id="U2"), "U2")
-    before, now = find_reviews(bot)
-    assert find_button(before, review_blocks.MAKE_CASE) is None
+    now = flag(bot, bot.ask(QUESTION, user_id="U2"), "U2")
+    assert now["ts"] == before["ts"] and len(find_reviews(bot)) == 1
     assert find_button(now, review_blocks.MAKE_CASE) is not None
     (case,) = find_cases(bot.database)
     assert (case.state, case.reviewer) == ("proposed", None)
@@ -530,7 +710,7 @@ def test_a_form_that_does_not_open_is_told_privately(bot: Bot, answer: Json) -> 
 def test_a_form_that_cannot_be_kept_stays_open(bot: Bot, answer: Json) -> None:
     view = open_form(bot.slack, flag(bot, answer), review_blocks.MAKE_CASE)
     told = send(bot.slack, {**view, "private_metadata": "?"})
-    assert list(told["errors"]) == [review_blocks.QUESTION]
+    assert list(told["errors"]) == [review_forms.QUESTION]
 
 
 def use_shortcut(bot: Bot, message: Json, user_id: str = "U5") -> str:
@@ -563,12 +743,12 @@ def test_what_a_person_answered_is_saved_as_a_case(bot: Bot, answer: Json, page:
     assert read_fields(view) == {"question": QUESTION, "page": str(page), "answer": words}
     kept = send(bot.slack, view)
     assert kept["response_action"] == "update"
-    assert kept["view"]["blocks"][0]["text"]["text"] == review_blocks.KEPT_FOR_REVIEW
+    assert kept["view"]["blocks"][0]["text"]["text"] == review_forms.KEPT_FOR_REVIEW
     review = wait_until_shown(bot.slack, "*A question was answered by hand*")
     assert f"*Answered by hand:* {words}" in read(review)
     (case,) = find_cases(bot.database)
     assert (case.state, case.origin, case.question) == ("proposed", "reply", QUESTION)
-    assert (case.answer, case.gold) == (words, (Gold(doc="queue.md"),))
+    assert (case.answer, case.gold) == (words, (Gold(doc="queue.md", source="wiki"),))
     press(bot.slack, review, review_blocks.ANSWER_RIGHT)
     wait_until_shown(bot.slack, "<@U5> says that this is no case")
 
@@ -581,7 +761,7 @@ def test_the_question_is_else_what_the_thread_begins_with(bot: Bot) -> None:
     bot.slack.fail_next("conversations.replies", body={"ok": False, "error": "missing_scope"})
     view = open_saving(bot, reply)
     assert read_fields(view)["question"] is None
-    assert send(bot.slack, view)["errors"] == {"question": review_blocks.EMPTY}
+    assert send(bot.slack, view)["errors"] == {"question": review_forms.EMPTY}
     assert send(bot.slack, view, question="where is the key?")["response_action"] == "update"
     assert wait_until_shown(bot.slack, "> where is the key?")
 
@@ -601,7 +781,7 @@ def test_a_question_that_is_a_case_already_stays_as_it_is(bot: Bot, answer: Json
     wait_until_shown(bot.slack, "<@U5> has made it a case")
     reply = bot.slack.write(REPLY, channel_id="C1", user_id="U2", thread_ts=answer["thread_ts"])
     told = send(bot.slack, open_saving(bot, reply))["view"]["blocks"][0]["text"]["text"]
-    assert told == review_blocks.CASE_ALREADY
+    assert told == review_forms.CASE_ALREADY
     (case,) = find_cases(bot.database)
     assert (case.state, case.answer) == ("approved", "")
 
@@ -610,7 +790,7 @@ def test_the_shortcut_is_for_what_people_write(bot: Bot, answer: Json) -> None:
     use_shortcut(bot, {**answer, "channel": "C1"})
     use_shortcut(bot, bot.slack.write(" ", channel_id="C1"))
     told = {call.params["text"] for call in bot.slack.wait_for_call("response_url", count=2)}
-    assert told == {review_blocks.FOR_REPLIES, review_blocks.NO_WORDS}
+    assert told == {review_forms.FOR_REPLIES, review_forms.NO_WORDS}
     assert bot.slack.calls("views.open") == ()
 
 
@@ -627,11 +807,69 @@ def test_what_a_person_answers_in_the_thread_is_offered_by_itself(
     say(bot, REPLY, answer)
     review = wait_until_shown(bot.slack, "*A question was answered by hand*")
     assert f"> {QUESTION}" in read(review) and f"*Answered by hand:* {REPLY}" in read(review)
-    said = "And here it stands in the handbook: <https://wiki.example/queue.md>"
-    bot.settle(say(bot, said, answer, "U3"))
+    bot.settle(say(bot, f"As I said before, {REPLY}", answer, "U3"))
     (case,) = find_cases(bot.database)  # once a question
     assert (case.origin, case.state, case.answer) == ("reply", "proposed", REPLY)
     assert len(find_reviews(bot)) == 1
+
+
+def test_what_links_to_a_page_takes_the_place_of_what_was_only_said(
+    bot: Bot, answer: Json, page: int
+) -> None:
+    say(bot, "Sorry, no idea either, I am out today and will look at it tomorrow.", answer)
+    wait_until_shown(bot.slack, "no idea")
+    say(bot, "It is 500: <https://wiki.example/queue.md>", answer, "U3")
+    review = wait_until_shown(bot.slack, "It is 500")
+    bot.settle(say(bot, "Or <https://wiki.example/queue.md>", answer, "U4"))
+    (case,) = find_cases(bot.database)
+    assert case.answer == "It is 500: https://wiki.example/queue.md"
+    assert case.gold == (Gold(doc="queue.md", source="wiki"),)
+    assert [each["ts"] for each in find_reviews(bot)] == [review["ts"]]
+
+
+@pytest.mark.parametrize("is_offered", [True, False])
+def test_what_was_answered_follows_its_message(bot: Bot, answer: Json, is_offered: bool) -> None:
+    reply = bot.slack.write(REPLY, channel_id="C1", user_id="U2", thread_ts=answer["thread_ts"])
+    if is_offered:
+        bot.slack.send_event(reply)
+    else:
+        send(bot.slack, open_saving(bot, reply))
+    wait_until_shown(bot.slack, REPLY)
+    bot.slack.send_event(bot.slack.edit(reply, "The queue holds six hundred jobs by now."))
+    wait_until_shown(bot.slack, "holds six hundred jobs by now.")
+    (case,) = find_cases(bot.database)
+    assert case.answer == "The queue holds six hundred jobs by now."
+    bot.settle(bot.slack.send_event(bot.slack.delete(reply)))
+    assert find_cases(bot.database) == [] and find_reviews(bot) == []
+
+
+def test_what_was_answered_goes_from_a_flagged_case_with_its_message(
+    bot: Bot, answer: Json
+) -> None:
+    flag(bot, answer)
+    reply = bot.slack.write(REPLY, channel_id="C1", user_id="U2", thread_ts=answer["thread_ts"])
+    bot.slack.send_event(reply)
+    wait_until_shown(bot.slack, REPLY)
+    bot.settle(bot.slack.send_event(bot.slack.delete(reply)))
+    (case,) = find_cases(bot.database)
+    assert (case.state, case.answer) == ("proposed", "")
+    assert REPLY not in read(find_reviews(bot)[0])
+
+
+def test_nothing_is_offered_from_private_channels_but_it_may_be_saved(bot: Bot) -> None:
+    bot.answerer.answers[QUESTION] = NOTHING
+    before = len(bot.executor.begun.having())
+    event = bot.slack.write(f"<@U0BOT> {QUESTION}", channel_id="G1")
+    bot.slack.send_event({**event, "type": "app_mention"})
+    bot.executor.begun.wait_for(count=before + 1)[before].result(SOON)
+    reply = bot.slack.write(REPLY, channel_id="G1", user_id="U2", thread_ts=event["ts"])
+    assert reply["channel_type"] == "group"
+    bot.slack.wait_for_ack(bot.slack.send_event(reply))
+    bot.slack.send_message_shortcut("save_as_case", reply, user_id="U5", channel_id="G1")
+    (opened,) = bot.slack.wait_for_call("views.open")
+    assert find_cases(bot.database) == []
+    send(bot.slack, dict(opened.answer["view"]))
+    assert wait_until_shown(bot.slack, REPLY)
 
 
 @pytest.mark.parametrize(
@@ -640,6 +878,10 @@ def test_what_a_person_answers_in_the_thread_is_offered_by_itself(
         ("<https://wiki.example/queue.md/>", 1),
         ("<https://wiki.example/other.md>", 0),
         ("Five hundred, I think", 0),
+        ("キューには五百件のジョブが入ります。", 1),  # no blanks between words
+        ("队列最多可容纳五百个作业", 1),
+        ("คิวรองรับงานได้ห้าร้อยงาน", 1),
+        ("五百です", 0),
         ("Did you look at what the people of the platform team wrote?", 0),
         (f"<@U0BOT> {REPLY}", 0),
     ],
@@ -688,17 +930,55 @@ def test_the_passage_is_proposed_before_the_case_is_made(
             "U1",
             feedback.Complaint(document_id=page.document_id),
         )
-        opened = open_form(bot.slack, find_reviews(bot)[0], review_blocks.MAKE_CASE)
-        assert "span0" not in read_fields(opened)  # not yet: the form may not wait for it
-        (changed,) = bot.slack.wait_for_call("views.update")
-        span = read_fields(changed.params["view"])["span0"]
+        view = open_found(bot.slack, find_reviews(bot)[0])
+        span = read_fields(view)["span0"]
         assert holds(indexed, page.document_id, span)
+        others = [block["elements"][0]["text"] for block in view["blocks"][3:]]
+        assert others[0] == review_forms.OTHERS and 2 <= len(others) <= MOST
+        assert mrkdwn.quote(span, review_forms.OTHER_LENGTH) not in " ".join(others)
         view = open_form(bot.slack, find_reviews(bot)[0], review_blocks.CHOOSE_PAGE)
         send(bot.slack, view, page=page.document_id)
         shown = wait_until_shown(bot.slack, mrkdwn.quote(span, review_blocks.QUOTED_SPAN))
-        view = open_form(bot.slack, shown, review_blocks.MAKE_CASE)
+        view = open_found(bot.slack, shown)
         assert read_fields(view)["span0"] == span
         assert send(bot.slack, view) is None
         wait_until_shown(bot.slack, "has made it a case")
     (case,) = find_cases(indexed)
-    assert case.gold == (Gold(doc=path, span=span),)
+    assert case.gold == (Gold(doc=path, span=span, source="wiki"),)
+
+
+class Waiting:
+    """A retriever that reads no page before it may."""
+
+    def __init__(self, retriever: "Retriever") -> None:
+        self.embedder = retriever.embedder
+        self.has_begun, self.until = Event(), Event()
+        self._retriever = retriever
+
+    def read_page(self, query: Query, document_id: int) -> list[Candidate]:
+        self.has_begun.set()
+        assert self.until.wait(SOON)
+        return self._retriever.read_page(query, document_id)
+
+
+@pytest.mark.parametrize("is_approved", [True, False])
+def test_a_passage_found_late_changes_nothing_that_somebody_chose(
+    slack: SlackStandIn, indexed: Database, retriever: "Retriever", is_approved: bool
+) -> None:
+    (page, *_) = feedback.find_pages(indexed, "Tracking")
+    waiting = Waiting(retriever)
+    with connected(slack, indexed, review_channel=REVIEWERS, retriever=waiting) as bot:  # type: ignore[arg-type]
+        bot.answerer.answers[QUESTION] = NOTHING
+        review = flag(bot, bot.ask(QUESTION))
+        view = open_form(bot.slack, review, review_blocks.CHOOSE_PAGE)
+        assert send(bot.slack, view, page=page.document_id) is None
+        assert waiting.has_begun.wait(SOON)
+        (case,) = find_cases(indexed)
+        chosen = (Gold(doc="other.md", span="Something else."),)
+        if is_approved:
+            assert cases.approve(indexed, case.case_id, "U6")
+        else:
+            assert cases.save_gold(indexed, case.case_id, "U6", gold=chosen)
+        waiting.until.set()
+    (after,) = find_cases(indexed)
+    assert (after.reviewer, after.gold) == ("U6", case.gold if is_approved else chosen)

@@ -98,7 +98,7 @@ def test_p71_a_trace_keeps_each_score_under_its_own_name(database: Database) -> 
     (row,) = load(database, trace_id, "candidates")
     scores = {f"{leg}_score": 0.5 + at for at, leg in enumerate(LEGS)}
     ranks = {f"{leg}_rank": 18 + at for at, leg in enumerate(LEGS)}
-    known = {*("section_id", "document_id", "doc", "chunk_ids"), *ranks, *scores}
+    known = {*("section_id", "document_id", "doc", "verified_at", "chunk_ids"), *ranks, *scores}
     assert set(row) == {*known, "rrf_score", "relevance"}
     assert {name: row[name] for name in (*scores, *ranks)} == {**scores, **ranks}
     assert row["rrf_score"] == pytest.approx(0.0128, abs=0.0001) and row["relevance"] == 0.8

@@ -1,5 +1,6 @@
 """A relevance model fitted on made-up cases that one feature tells apart."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -38,7 +39,7 @@ def sample(
     case = EvalCase(
         case_id=str(number),
         type=kind,
-        turns=(Turn(speaker="user", text="q"),),
+        turns=(Turn(speaker="user", text=f"question {number}"),),
         gold_any=gold,
         gold_all=(),
     )
@@ -62,16 +63,10 @@ def calibrate(
     *,
     basis: Basis = BASIS,
     in_use: RelevanceModel | None = None,
-    packaged: RelevanceModel | None = None,
-    held_out: list[Sample] | None = None,
+    held_out: Sequence[Sample] = (),
 ) -> calibration.Calibration:
     return calibration.calibrate(
-        samples,
-        basis,
-        cases=["set/dev"],
-        in_use=in_use,
-        packaged=packaged,
-        held_out=held_out or [],
+        samples, basis, cases=["set/dev"], in_use=in_use, held_out=held_out
     )
 
 
@@ -81,16 +76,19 @@ def packaged(
     score: float = 0.0,
     rare: float = 0.0,
     intercept: float = 0.0,
+    floor: float = 0.123,
     cases: tuple[str, ...] = ("other/dev",),
+    fitted_on: Sequence[Sample] = (),
 ) -> RelevanceModel:
     return RelevanceModel(
         basis=BASIS,
         weights={"late": late, "cosine": 0.0, "length": 0.0},
         certainty={"score": score, "rare": rare, "question": 0.0},
         intercept=intercept,
-        floor=0.123,
+        floor=floor,
         cases=cases,
         fitted_on="2026-01-01",
+        case_digests=tuple(each.case.content_digest for each in fitted_on),
     )
 
 
@@ -286,7 +284,10 @@ def test_that_a_section_holds_the_identifier_counts_for_the_floor() -> None:
 
 
 def test_cases_whose_best_is_always_an_answer_give_no_floor() -> None:
-    with pytest.raises(ConfigError, match="no floor can be told from them"):
+    told = (
+        "Of 40 cases to fit on, the best section is an answer for 40 and none for 0: .* 2 of each"
+    )
+    with pytest.raises(ConfigError, match=told):
         calibrate(MIXED[:40])
 
 
@@ -325,65 +326,129 @@ def test_of_two_that_find_as_much_the_better_calibrated_is_better() -> None:
     assert calibrated.is_better
 
 
+def difference(metric: str, interval: tuple[float, float], *, cases: int = 10) -> Difference:
+    return Difference(
+        metric=metric,
+        case_count=cases,
+        before=0.5,
+        after=0.5 + sum(interval) / 2,
+        interval=interval,
+        won=(),
+        lost=(),
+    )
+
+
+BETTER, SAME, WORSE = (0.01, 0.02), (-0.1, 0.1), (-0.2, -0.01)
+
+
 @pytest.mark.parametrize(
     ("recall", "sureness", "held_out", "is_better"),
     [
-        ((-0.01, 0.02), (-0.1, 0.1), None, False),  # what differs may be chance
-        ((0.01, 0.02), (-0.1, 0.1), None, True),
-        ((-0.01, 0.02), (0.01, 0.1), None, True),
-        ((0.01, 0.02), (-0.1, -0.01), None, False),
-        ((-0.02, -0.01), (0.01, 0.1), None, False),
-        ((0.01, 0.02), (-0.1, 0.1), (-0.2, 0.01), True),
-        ((0.01, 0.02), (-0.1, 0.1), (-0.2, -0.01), False),
+        (SAME, SAME, {}, False),  # what differs may be chance
+        (BETTER, SAME, {}, True),
+        (SAME, BETTER, {}, True),
+        (BETTER, WORSE, {}, False),
+        (WORSE, BETTER, {}, False),
+        (BETTER, SAME, {"recall@5": SAME, "answered": SAME, "refused": SAME}, True),
+        *(
+            (BETTER, SAME, {"recall@5": BETTER, metric: WORSE}, False)
+            for metric in ("recall@5", "answered", "refused")
+        ),
+        (SAME, SAME, {"recall@5": BETTER}, False),
     ],
 )
 def test_better_is_beyond_noise_and_nowhere_worse(
     calibrated: calibration.Calibration,
     recall: tuple[float, float],
     sureness: tuple[float, float],
-    held_out: tuple[float, float] | None,
+    held_out: dict[str, tuple[float, float]],
     is_better: bool,
 ) -> None:
-    def difference(metric: str, interval: tuple[float, float]) -> Difference:
-        return Difference(
-            metric=metric,
-            case_count=9,
-            before=0.5,
-            after=0.5 + sum(interval) / 2,
-            interval=interval,
-            won=(),
-            lost=(),
-        )
-
     told = replace(
         calibrated,
+        in_use=calibrated.fitted.model,
         rival=calibrated.fitted,
         changes=(difference("recall@5", recall), difference("-log loss", sureness)),
-        held_out=(difference("recall@5", held_out),) if held_out else (),
+        held_out=tuple(difference(*each) for each in held_out.items()),
     )
     assert told.is_better is is_better
 
 
+@pytest.mark.parametrize(
+    ("held_out", "is_better"),
+    [
+        ({}, False),
+        ({"recall@5": SAME, "answered": SAME, "refused": SAME}, False),
+        ({"recall@5": BETTER, "answered": SAME, "refused": SAME}, True),
+        ({"recall@5": SAME, "answered": SAME, "refused": BETTER}, True),
+        ({"recall@5": BETTER, "answered": SAME, "refused": WORSE}, False),
+        ({"recall@5": SAME, "answered": BETTER, "refused": WORSE}, False),
+    ],
+)
+def test_of_two_fitted_on_the_same_cases_those_held_out_decide(
+    calibrated: calibration.Calibration,
+    held_out: dict[str, tuple[float, float]],
+    is_better: bool,
+) -> None:
+    told = replace(
+        calibrated,
+        in_use=calibrated.fitted.model,
+        held_out=tuple(difference(*each) for each in held_out.items()),
+    )
+    assert told.is_better is is_better
+    few = tuple(difference(*each, cases=9) for each in held_out.items())
+    assert not replace(told, held_out=few).is_better
+
+
+def test_a_floor_that_refuses_what_was_held_out_is_not_better() -> None:
+    weak = [sample(number, edge=0.35) for number in range(300, 330)]
+    low = packaged(10.0, score=1.0, rare=1.0, floor=0.01)
+    found = calibrate(MIXED, in_use=low, held_out=weak)
+    assert found.losses == ("answered",)
+    assert not found.is_better
+    assert calibrate(MIXED, in_use=low).is_better
+
+
 def test_no_model_is_judged_by_cases_that_it_was_fitted_on() -> None:
-    own = packaged(10.0, cases=("set/dev",))
-    known = packaged(-10.0)
-    calibrated = calibrate(MIXED, in_use=own, packaged=known)
-    assert calibrated.in_use == own
-    assert calibrated.rival and calibrated.rival.model == known and calibrated.is_better
-    seen = packaged(10.0, cases=("other/dev", "set/dev"))
-    for more in ({"in_use": own}, {"in_use": own, "packaged": seen}, {}):
-        calibrated = calibrate(MIXED, **more)
-        assert calibrated.rival is None and calibrated.is_better
+    for own in (
+        packaged(10.0, fitted_on=MIXED[-1:]),  # whatever its set is called
+        packaged(10.0, cases=("other/dev", "set/dev")),  # which cases is not known
+    ):
+        found = calibrate(MIXED, in_use=own)
+        assert found.in_use == own
+        assert found.rival is None and not found.changes and not found.is_better
+    other = packaged(-10.0, cases=("set/dev",), fitted_on=[sample(200)])  # a set of before
+    found = calibrate(MIXED, in_use=other)
+    assert found.rival and found.rival.model == other and found.is_better
+
+
+def test_one_fitted_on_the_same_cases_is_replaced_where_those_held_out_say_so() -> None:
+    held_out = [sample(number) for number in range(100, 112)]
+    worse = packaged(-10.0, fitted_on=MIXED[:-1])
+    assert not calibrate(MIXED, in_use=worse).is_better
+    assert calibrate(MIXED, in_use=worse, held_out=held_out).is_better
+    # A case held out that either was fitted on tells nothing.
+    told = calibrate(MIXED, in_use=packaged(-10.0, fitted_on=held_out), held_out=held_out)
+    assert told.rival and not told.held_out
+    assert not calibrate(MIXED, in_use=worse, held_out=MIXED[:9]).held_out
+
+
+def test_without_a_model_in_use_any_is_better(calibrated: calibration.Calibration) -> None:
+    assert calibrated.in_use is None and calibrated.is_better and calibrated.is_new
 
 
 def test_what_was_fitted_on_the_same_cases_again_is_nothing_new(
     calibrated: calibration.Calibration,
 ) -> None:
-    assert calibrated.in_use is None and calibrated.is_new
     before = replace(calibrated.fitted.model, fitted_on="2026-01-01")
-    again = calibrate(MIXED, in_use=before)
-    assert again.is_better and not again.is_new
+    assert not calibrate(MIXED, in_use=before).is_new
+    assert not calibrate(MIXED, in_use=replace(before, cases=("a/b",), case_digests=())).is_new
     assert calibrate(MIXED, in_use=replace(before, floor=before.floor / 2)).is_new
+
+
+def test_a_model_knows_its_cases_by_what_they_are(calibrated: calibration.Calibration) -> None:
+    digests = {each.case.content_digest for each in MIXED}
+    assert set(calibrated.fitted.model.case_digests) == digests and len(digests) == 70
 
 
 def test_cases_held_out_tell_what_changes_and_nothing_is_fitted_on_them(
@@ -418,6 +483,16 @@ def test_each_fold_has_its_share_of_both_kinds(unanswerable: int) -> None:
             for each in range(calibration.FOLDS)
         ]
         assert max(counts) - min(counts) <= 1
+
+
+def test_how_many_cases_of_a_kind_are_there_and_needed_is_told() -> None:
+    # The fold of the only one would leave none to fit on.
+    samples = [*(sample(n) for n in range(20)), sample(50, answerable=False)]
+    told = (
+        "Of 21 cases to fit on, the best section is an answer for 20 and none for 1: .* at least 2"
+    )
+    with pytest.raises(ConfigError, match=told):
+        calibrate(samples)
 
 
 def test_two_unanswerable_cases_are_enough_wherever_they_stand() -> None:

@@ -75,6 +75,13 @@ def test_cases_are_a_line_each(tmp_path: Path) -> None:
     assert [each.case_id for each in evaluation.load_cases(path)] == ["c1", "2"]
 
 
+def test_only_a_line_feed_ends_a_line(tmp_path: Path) -> None:
+    question = "one\u2028two\u2029three\x85four?"
+    path = write(tmp_path, json.dumps({**ROW, "question": question}, ensure_ascii=False))
+    (case,) = evaluation.load_cases(path)
+    assert case.question == question
+
+
 @pytest.mark.parametrize(
     "line",
     [
@@ -215,6 +222,15 @@ def test_a_case_is_another_with_another_question_or_gold(changed: dict[str, Any]
     digest = evaluation.parse_case(ROW).digest
     assert evaluation.parse_case({**ROW, "type": "list", "answer": "64"}).digest == digest
     assert evaluation.parse_case({**ROW, **changed}).digest != digest
+
+
+def test_the_source_of_a_page_is_read_and_changes_nothing_that_is_measured() -> None:
+    case = evaluation.parse_case(ROW)
+    told = evaluation.parse_case({**ROW, "gold_any": [{"doc": "b.md", "source": "wiki"}]})
+    plain = evaluation.parse_case({**ROW, "gold_any": [{"doc": "b.md"}]})
+    assert told.gold_any == (Gold(doc="b.md", source="wiki"),) != plain.gold_any
+    assert (told.digest, told.content_digest) == (plain.digest, plain.content_digest)
+    assert case.digest == "64a27e814e520a22"  # of runs before there were sources
 
 
 def asked(*gold: Gold) -> EvalCase:

@@ -36,6 +36,7 @@ def model(basis: Basis = BASIS, *, intercept: float = -2.0, **weights: float) ->
         floor=0.2,
         cases=("c",),
         fitted_on="2026-11-30",
+        case_digests=("0a1b", "2c3d"),
     )
 
 

@@ -13,7 +13,9 @@ from .local_http import HttpAnswer, HttpRequest, LocalHttp, json_answer
 from .recording import Recording
 
 Json = dict[str, Any]
-ISSUES = re.compile(r"/repos/(?P<repository>[^/]+/[^/]+)/issues(?:/(?P<number>\d+))?(?P<rest>/.*)?")
+ISSUES = re.compile(
+    r"/(repos/(?P<repository>[^/]+/[^/]+)|repositories/7)/issues(?:/(?P<number>\d+))?(?P<rest>/.*)?"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,6 +56,7 @@ class TrackerStandIn:
         self.issues: list[Issue] = []  # of GitHub, oldest first
         self.events: Recording[Json] = Recording()  # that the webhook received
         self.requests: Recording[HttpRequest] = Recording()
+        self.moved_to: str | None = None  # a URL to which calls of the repository are sent on
         self._faults: deque[Fault] = deque()
         self._http = LocalHttp(self._answer)
         self._running = ExitStack()
@@ -93,11 +96,18 @@ class TrackerStandIn:
 
     def _take(self, request: HttpRequest) -> HttpAnswer:
         fields = json.loads(request.body) if request.body else {}
+        if self.moved_to and f"/repos/{self.repository}/" in request.path:
+            to = request.path.partition("/issues")[2]
+            return json_answer(
+                {"message": "Moved Permanently"},
+                status=301,
+                headers={"Location": f"{self.moved_to}/issues{to}"},
+            )
         if request.path == "/hooks/secret-7":
             self.events.add(fields)
             return HttpAnswer(status=204, body=b"")
         place = ISSUES.fullmatch(request.path.removeprefix("/api/v3"))
-        if place is None or place["repository"] != self.repository:
+        if place is None or place["repository"] not in (None, self.repository):
             return json_answer({"message": "Not Found"}, status=404)
         if "user-agent" not in request.headers:
             return json_answer({"message": "User-Agent required"}, status=403)

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import text
 
+from app import feedback
 from app.loop import casefiles, cases, caseset
 from app.loop.cases import Case
 from app.loop.caseset import Followed, Move
@@ -17,6 +18,8 @@ from retrieval.errors import ConfigError
 from retrieval.metrics import Gold, Result
 from retrieval.sources import markdown
 from retrieval.tuning import DEFAULT
+from tests.app import questions
+from tests.app.loop.flags import ask_flagged, flag
 from tests.conftest import SAMPLE
 
 LEAVE = "# Leave\n\nEverybody has 28 days of leave a year. Ask your lead first.\n"
@@ -165,7 +168,7 @@ def test_a_page_that_was_moved_is_followed_by_its_text(database: Database) -> No
             for case_id in ("c1", "c2", "c2")
         )
     )
-    assert load(database).gold_any == (Gold(doc="people/leave.md", span=SPAN),)
+    assert load(database).gold_any == (Gold(doc="people/leave.md", span=SPAN, source="wiki"),)
     assert [gold.doc for gold in load(database, "c2").gold_all] == ["people/leave.md"] * 2
     assert caseset.follow_pages(database) == Followed()
 
@@ -248,10 +251,66 @@ def test_an_orphan_is_told_once_and_found_again_when_its_page_is_back(database: 
 def test_a_page_edited_so_that_it_no_longer_answers_makes_an_orphan(database: Database) -> None:
     write_page(database, "leave.md", LEAVE)
     add_case(database, gold_any=[Gold(doc="leave.md", span=SPAN)])
-    write_page(database, "leave.md", LEAVE.replace("Everybody", "Everyone"))
-    assert caseset.follow_pages(database).orphaned == ()  # most of its words stand there in a row
-    write_page(database, "leave.md", "# Leave\n\nIt is counted in hours now, see your contract.\n")
+    write_page(database, "leave.md", LEAVE.replace("has 28 days", "has *28*\n days"))
+    assert caseset.follow_pages(database).orphaned == ()  # the same words
+    edited = LEAVE.replace("28", "30")
+    write_page(database, "leave.md", edited)
+    (gold,) = load(database).gold
+    assert metrics.hits(Result(doc="leave.md", text=edited), gold)  # which most of it does
     assert caseset.follow_pages(database).orphaned == ("c1",)
+
+
+def test_a_page_of_the_same_path_in_another_source_is_no_place(database: Database) -> None:
+    write_page(database, "index.md", VPN)
+    write_page(database, "index.md", LEAVE, source="handbook")
+    add_case(database, gold_any=[Gold(doc="index.md", source="wiki")])
+    add_case(database, "c2", gold_any=[Gold(doc="index.md", span=SPAN, source="wiki")])
+    add_case(database, "c3", gold_any=[Gold(doc="index.md", span=SPAN)])  # of whichever
+    assert caseset.follow_pages(database).moved == (
+        Move(case_id="c2", doc="index.md", to="index.md"),
+    )
+    assert load(database, "c2").gold_any == (Gold(doc="index.md", span=SPAN, source="handbook"),)
+    with database.transaction() as connection:
+        connection.execute(text("DELETE FROM documents WHERE source = 'wiki'"))
+    write_page(database, "vpn.md", VPN)
+    assert caseset.follow_pages(database).moved == (
+        Move(case_id="c1", doc="index.md", to="vpn.md"),
+    )
+    assert load(database).gold_any == (Gold(doc="vpn.md", source="wiki"),)
+
+
+def test_of_pages_of_one_path_each_is_followed_where_it_went(database: Database) -> None:
+    sources = {"wiki": LEAVE, "handbook": VPN}
+    named = [questions.add_page(database, source, "a.md") for source in sources]
+    for source, body in sources.items():
+        write_page(database, "a.md", body, source=source)
+        add_case(database, source, gold_any=[Gold(doc="a.md", source=source)])
+    flagged = ask_flagged(database, page=named[0])
+    flag(database, flagged.trace_ids[0], "U2", named[1])
+    for source, body in sources.items():
+        write_page(database, f"{source}.md", body)
+    remove_page(database, "a.md")
+    assert {(move.case_id, move.to) for move in caseset.follow_pages(database).moved} == {
+        (case_id, f"{source}.md") for source in sources for case_id in (source, flagged.case_id)
+    }
+    flag(database, flagged.trace_ids[0], "U3")
+    assert {gold.doc for gold in load(database, flagged.case_id).gold} == {
+        "wiki.md",
+        "handbook.md",
+    }
+
+
+def test_a_page_that_voters_have_named_is_followed_for_good(database: Database) -> None:
+    page = questions.add_page(database, "wiki", "leave.md")
+    write_page(database, "leave.md", LEAVE)
+    case = ask_flagged(database, page=page)
+    write_page(database, "people/leave.md", LEAVE)
+    remove_page(database, "leave.md")
+    assert len(caseset.follow_pages(database).moved) == 1
+    feedback.vote(database, case.trace_ids[0], "U2", -1)
+    assert load(database, case.case_id).gold == (Gold(doc="people/leave.md", source="wiki"),)
+    named = feedback.load_complaint(database, case.trace_ids[0], "U1")
+    assert named.document_id is not None
 
 
 def test_one_of_several_pages_that_answer_is_enough_and_all_that_are_needed_are(

@@ -14,7 +14,7 @@ from sqlalchemy import text
 from app import feedback
 from app.cli import main
 from app.feedback import Complaint
-from app.loop import cases
+from app.loop import cases, proposing
 from app.loop.cases import Case
 from retrieval.db import Database
 from retrieval.metrics import Gold
@@ -90,6 +90,8 @@ def test_cases_are_listed_and_decided_by_their_ids(database: Database, database_
     ]
     assert succeed(database_url, "dismiss", second) == f"{second}  dismissed\n"
     assert succeed(database_url, "dismiss", second) == f"{second}  was dismissed before\n"
+    assert succeed(database_url, "approve", second) == f"{second}  approved\n"
+    assert succeed(database_url, "dismiss", second) == f"{second}  dismissed\n"
     listed = [
         json.loads(line)
         for line in succeed(database_url, "list", "--state", "approved", "--json").splitlines()
@@ -119,13 +121,13 @@ def test_one_case_is_shown_with_what_helps_to_decide_and_then_with_what_was_deci
     shown = succeed(database_url, "show", case_id)
     assert shown.startswith(f"{case_id}  proposed\n\n> how long?\n👎 U1: ")
     assert "“no 404”" in shown
-    assert "At fault: search – the right page is in the index" in shown
+    assert "At fault: search – the right page" in shown
     assert shown.endswith("Right page: a.md (as a whole)\n")
     cases.approve(database, case_id, "ann")
     shown = succeed(database_url, "show", case_id)
     assert shown.startswith(f"{case_id}  approved by ann on ")
     assert json.loads(succeed(database_url, "show", case_id, "--json"))["gold_any"] == [
-        {"doc": "a.md"}
+        {"doc": "a.md", "source": "wiki"}
     ]
 
 
@@ -134,6 +136,21 @@ def test_what_a_terminal_would_obey_is_left_out(database: Database, database_url
     for command in (["list"], ["show", case_id]):
         shown = succeed(database_url, *command)
         assert "\x1b" not in shown and "\x07" not in shown and "how long?" in shown
+
+
+def test_so_it_is_of_the_ids_that_a_file_brings(
+    database: Database, database_url: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "cases.jsonl"
+    row = {"id": "a\x1b]0;title\x07\nb", "type": "t", "question": "how long?"}
+    path.write_text(json.dumps(row), encoding="utf-8")
+    succeed(database_url, "import", str(path))
+    shown = [
+        succeed(database_url, *command)
+        for command in (["list"], ["show", row["id"]], ["dismiss", row["id"]])
+    ]
+    assert not any("\x1b" in each or "\x07" in each for each in shown)
+    assert all(each.startswith("a]0;title b  ") for each in shown)
 
 
 # Review
@@ -147,7 +164,7 @@ def test_a_review_shows_the_passage_before_it_is_approved(
     assert shown.index(f"> {QUESTION}") < shown.index(f"Right page: {PAGE}\n    {ROW}")
     assert shown.endswith("1 approved, 0 dismissed, 0 left\n")
     case = load(indexed, case_id)
-    assert (case.state, case.gold) == ("approved", (Gold(doc=PAGE, span=ROW),))
+    assert (case.state, case.gold) == ("approved", (Gold(doc=PAGE, span=ROW, source="wiki"),))
     assert case.reviewer == getpass.getuser()
     assert review(indexed_url) == "nothing to review\n"
 
@@ -160,14 +177,75 @@ def test_another_page_and_another_passage_are_chosen_by_number(
     shown = review(indexed_url, "a", *choices, "a")
     assert "No page is named." in shown and "There is no such page." in shown
     assert f"  1  Error codes – {PAGE}\n" in shown and f"  1  {ROW}\n" in shown
-    assert "At fault: search" in shown  # known from then on
-    assert load(indexed, case_id).gold == (Gold(doc=PAGE, span=ROW),)
+    assert "At fault: missing" in shown  # known from then on: it was added since
+    assert load(indexed, case_id).gold == (Gold(doc=PAGE, span=ROW, source="wiki"),)
+
+
+def test_a_number_that_is_none_of_those_shown_is_asked_for_again(
+    indexed: Database, indexed_url: str
+) -> None:
+    case_id = flag(indexed)
+    shown = review(indexed_url, "p", "error codes", "7", "1", "22", "x", "1", "a")
+    assert all(f"{typed} is none of these numbers." in shown for typed in ("7", "22", "x"))
+    assert load(indexed, case_id).gold == (Gold(doc=PAGE, span=ROW, source="wiki"),)
+
+
+def test_without_a_page_no_passage_is_asked_for(indexed: Database, indexed_url: str) -> None:
+    case_id = flag(indexed, page=PAGE)
+    before = load(indexed, case_id)
+    shown = review(indexed_url, "p", "no such title", "p", "error codes", "", "p", "", "s")
+    assert "There is no such page." in shown and "Which passage" not in shown
+    assert load(indexed, case_id) == before
+    other = flag(indexed, "how long?")
+    shown = review(indexed_url, "s", "o", "s")
+    assert "No page is named." in shown and "Which passage" not in shown
+    assert load(indexed, other).gold == ()
+
+
+def test_another_passage_leaves_the_other_pages_of_a_case(
+    indexed: Database, indexed_url: str
+) -> None:
+    case_id = flag(indexed)
+    whole = [Gold(doc=PAGE), Gold(doc="onboarding/request-access.md")]
+    with indexed.transaction() as connection:
+        connection.execute(
+            text("UPDATE eval_cases SET gold_all = CAST(:gold AS jsonb), reviewer = 'U5'"),
+            {"gold": json.dumps(cases.build_gold(whole))},
+        )
+    review(indexed_url, "o", "1", "a")
+    case = load(indexed, case_id)
+    assert (case.state, case.gold_any) == ("approved", ())
+    assert case.gold_all[0] == Gold(doc=PAGE, span=ROW, source="wiki")
+    assert case.gold_all[1].doc == whole[1].doc and case.gold_all[1].span  # as it was shown
+
+
+def test_what_others_have_changed_meanwhile_is_not_overwritten(
+    indexed: Database, indexed_url: str
+) -> None:
+    case_id = flag(indexed, page=PAGE)
+    chosen = [Gold(doc=PAGE, span="another", source="wiki")]
+
+    class Typed(io.BytesIO):
+        def read1(self, size: int | None = -1) -> bytes:  # once something is asked
+            cases.save_gold(indexed, case_id, "U5", gold=chosen)
+            return super().read1(size)
+
+    environment = {"DATABASE_URL": indexed_url, "TENANT_ID": "acme"}
+    for typed in ("a\n", "o\n1\n"):
+        feedback.take_back(indexed, load(indexed, case_id).trace_ids[0], "U1", -1)
+        case_id = flag(indexed, page=PAGE)
+        shown = CliRunner().invoke(
+            main, ["cases", "review"], input=Typed(typed.encode()), env=environment
+        )
+        assert "This was decided meanwhile, changed, or taken back." in shown.stdout
+        case = load(indexed, case_id)
+        assert (case.state, case.gold, case.reviewer) == ("proposed", tuple(chosen), "U5")
 
 
 def test_a_page_may_answer_as_a_whole_and_none_may(indexed: Database, indexed_url: str) -> None:
     whole, none = flag(indexed), flag(indexed, "where is the pool?", page=PAGE)
     review(indexed_url, "p", "error codes", "1", "", "a", "n")
-    assert load(indexed, whole).gold == (Gold(doc=PAGE),)
+    assert load(indexed, whole).gold == (Gold(doc=PAGE, source="wiki"),)
     assert (load(indexed, none).gold, load(indexed, none).state) == ((), "approved")
 
 
@@ -180,6 +258,11 @@ def test_an_answer_may_be_right_and_a_page_wrong(indexed: Database, indexed_url:
     assert load(indexed, right).state == "dismissed"
     case = load(indexed, wrong)
     assert (case.state, case.page_wrong_by) == ("proposed", getpass.getuser())
+    assert case.page_wrong == Gold(doc=PAGE, source="wiki")
+    shown = json.loads(succeed(indexed_url, "show", wrong, "--json"))
+    assert shown["page_wrong"] == {"doc": PAGE, "source": "wiki"}
+    cases.approve(indexed, wrong, "ann")
+    assert f"says that the page is wrong: {PAGE}\n" in succeed(indexed_url, "show", wrong)
 
 
 @pytest.mark.parametrize("end", [["q"], []])
@@ -207,7 +290,7 @@ def test_what_was_taken_back_while_it_was_looked_at_is_passed_over(
     environment = {"DATABASE_URL": indexed_url, "TENANT_ID": "acme"}
     typed = Typed(f"{key}\n".encode())
     shown = CliRunner().invoke(main, ["cases", "review"], input=typed, env=environment).stdout
-    assert "This was decided meanwhile, or taken back." in shown
+    assert "This was decided meanwhile, changed, or taken back." in shown
     assert shown.endswith("0 approved, 0 dismissed, 0 left\n")
     assert cases.load(indexed, case_id) is None
 
@@ -250,7 +333,7 @@ def test_a_file_that_cannot_be_read_or_written_is_told_in_one_line(
 def test_questions_that_are_alike_are_told_with_their_cases(
     database: Database, database_url: str, embedder: object
 ) -> None:
-    cases.propose_reply(database, _reply("1", "How long may a job wait?"))
+    proposing.propose_reply(database, _reply("1", "How long may a job wait?"))
     assert succeed(database_url, "alike") == "no two are alike\n"
     second = flag(database, "how long may a job wait for")
     assert f"    reply-1  How long may a job wait?\n    {second}  how long" in succeed(

@@ -96,10 +96,12 @@ def test_a_run_is_posted_only_when_that_is_asked_for(
     }
     load(indexed_url, "--cases", **environment)
     assert slack.messages(REPORT_CHANNEL) == []
+    load(indexed_url, "--cases", "--post", **environment)
     with approved.transaction() as connection:
         connection.execute(text("DELETE FROM documents"))
     load(indexed_url, "--cases", "--post", **environment)
-    (report,) = slack.messages(REPORT_CHANNEL)
+    first, digest, report = slack.messages(REPORT_CHANNEL)
+    assert "Run 2" in str(first["blocks"]) and "The week to" in str(digest["blocks"])
     assert "Fallen beyond noise" in report["blocks"][1]["text"]["text"]
     assert [event["event"] for event in tracker.events.having()] == ["opened"]
 
@@ -107,7 +109,7 @@ def test_a_run_is_posted_only_when_that_is_asked_for(
 def test_an_index_that_does_not_fit_is_told_or_posted(
     approved: Database, indexed_url: str, tracker: TrackerStandIn
 ) -> None:
-    load(indexed_url, "--cases")
+    load(indexed_url, "--cases", "--post", TICKETS=tracker.webhook_url)
     with approved.transaction() as connection:
         connection.execute(text("UPDATE generations SET chunker = 'other'"))
     result = footnote(indexed_url, "--cases")

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
+from typing import Any
 from uuid import UUID
 
 import pytest
@@ -48,7 +49,7 @@ WEEK = Digest(
     ),
     stale_count=3,
     cases=CaseCounts(new=6, approved=1_004, waiting=2),
-    recall=Recall(begin=0.86, end=0.891),
+    recall=Recall(cases=1_240, begin=0.86, end=0.891),
 )
 
 TEXT = """\
@@ -71,7 +72,7 @@ Stale pages most cited
 and 1 page more
 Cases
 6 new, 1,004 approved, 2 waiting for a review
-Nightly recall@5: 0.86 → 0.89"""
+Nightly recall@5: 0.86 → 0.89 (1,240 cases)"""
 
 
 def test_a_week_is_told_beside_the_one_before() -> None:
@@ -132,12 +133,18 @@ def cite(
     database: Database,
     *pages: tuple[str, str | None],
     days_ago: float = 1,
-    question: str = "how long?",
+    verified: date | None = None,
+    **more: Any,
 ) -> UUID:
-    """An answer that cites pages, each with what it said against it."""
-    trace_id = ask(database, question=question, days_ago=days_ago)
+    """An answer that cites pages, each with what it said against it, all of one date."""
+    trace_id = ask(database, days_ago=days_ago, **more)
     citations = [
-        {"path": path, "url": f"https://wiki.example/{path}", "caveat": caveat}
+        {
+            "path": path,
+            "url": f"https://wiki.example/{path}",
+            "caveat": caveat,
+            "verified_at": verified and verified.isoformat(),
+        }
         for path, caveat in pages
     ]
     with database.transaction() as connection:
@@ -180,6 +187,72 @@ def test_pages_are_stale_that_are_old_or_were_told_to_be(database: Database) -> 
     assert old.verified_at is not None and edition.verified_at is None
 
 
+def test_a_page_verified_since_it_was_cited_is_stale_no_more(database: Database) -> None:
+    # Days before the question, but it was indexed only after that.
+    add_pages(database, [("renewed.md", 3), ("edition.md", 3), ("old edition.md", 20)])
+    long_ago = "last verified 2025-01-01, 1 year ago"
+    cite(database, ("renewed.md", long_ago), verified=date(2025, 1, 1))
+    cite(database, ("edition.md", f"{long_ago}, older than [2]"), verified=date(2025, 1, 1))
+    then = datetime.now(UTC).date() - timedelta(days=20)
+    cite(database, ("old edition.md", f"verified {then}, older than [2]"), verified=then)
+    (page,) = load(database).stale
+    assert (page.title, page.verified_at) == ("old edition.md", None)
+
+
+def test_a_page_counts_as_stale_by_the_days_that_count_now(database: Database) -> None:
+    add_pages(database, [("old.md", 400)])
+    then = datetime.now(UTC).date() - timedelta(days=400)
+    cite(database, ("old.md", f"last verified {then}, 1 year ago"), verified=then)
+    assert load(database).stale_count == 1
+    assert digest.load(database, Settings(freshness_days=730)).stale_count == 0
+
+
+def test_what_was_no_question_cites_nothing(database: Database) -> None:
+    add_pages(database, [("old.md", 400)])
+    cite(database, ("old.md", None), settings={"small_talk": "thanks"})
+    assert load(database).stale == ()
+
+
+def test_of_two_pages_with_one_path_that_is_stale_which_has_the_url(database: Database) -> None:
+    add_pages(database, [("old.md", 400)])
+    add_page(database, "other", "old.md", verified_days_ago=500)
+    cite(database, ("old.md", None))
+    (page,) = load(database).stale
+    assert page.verified_at == datetime.now(UTC).date() - timedelta(days=400)
+
+
+def test_of_two_without_one_that_is_stale_whose_section_was_cited(database: Database) -> None:
+    for source, days_ago in (("wiki", 400), ("other", 500)):
+        add_page(database, source, "old.md", verified_days_ago=days_ago)
+    trace_id = cite(database, ("old.md", None))
+    with database.transaction() as connection:
+        connection.execute(
+            text("""
+                WITH generation AS (
+                    INSERT INTO generations (tenant_id, state, chunker, embedder, dimension, probe,
+                                             projection, token_dimension)
+                    VALUES (:tenant_id, 'active', 'c', 'm', 1, '{1}', '', 1)
+                    RETURNING generation_id
+                ),
+                section AS (
+                    INSERT INTO sections (tenant_id, audience, generation_id, document_id, ordinal,
+                                          heading_path, text, span_start, span_end, token_count,
+                                          content_hash, language)
+                    SELECT :tenant_id, '{everyone}', generation_id, document_id, 0, '{}', '', 0, 0,
+                           1, '', 'english'
+                    FROM generation CROSS JOIN documents WHERE source = 'wiki'
+                    RETURNING section_id
+                )
+                UPDATE traces SET citations = jsonb_build_array(citations -> 0
+                    || jsonb_build_object('section_id', section_id, 'url', ''))
+                FROM section WHERE trace_id = :trace_id
+            """),
+            {"tenant_id": database.tenant_id, "trace_id": trace_id},
+        )
+    (page,) = load(database).stale
+    assert page.verified_at == datetime.now(UTC).date() - timedelta(days=400)
+
+
 def test_of_many_stale_pages_the_most_cited_are_named(database: Database) -> None:
     paths = [f"{number}.md" for number in range(digest.MOST_STALE + 2)]
     add_pages(database, [(path, 400) for path in paths])
@@ -208,42 +281,67 @@ def test_the_cases_of_a_week_are_counted_by_what_became_of_them(database: Databa
     assert load(database).cases == CaseCounts(new=3, approved=2, waiting=3)
 
 
-def add_run(database: Database, recall: float, days_ago: float, name: str = "cases") -> None:
+def add_run(
+    database: Database,
+    days_ago: float,
+    *,
+    name: str = "cases",
+    digest: str = "d",
+    is_reported: bool = True,
+    **recalls: float | None,
+) -> None:
+    """A run of cases by what each got, None where nothing answers it."""
+    found = [recall for recall in recalls.values() if recall is not None]
+    results = [
+        {"id": case_id, "content_digest": digest} | ({} if recall is None else {"recall@5": recall})
+        for case_id, recall in recalls.items()
+    ]
     with database.transaction() as connection:
         connection.execute(
             text("""
-                INSERT INTO eval_runs (tenant_id, cases_name, started_at, settings, means, results)
-                VALUES (:tenant_id, :name, now() - :days_ago * interval '1 day', '{}',
-                        CAST(:means AS jsonb), '[]')
+                INSERT INTO eval_runs (tenant_id, cases_name, started_at, is_reported, settings,
+                                       means, results)
+                VALUES (:tenant_id, :name, now() - :days_ago * interval '1 day', :is_reported, '{}',
+                        CAST(:means AS jsonb), CAST(:results AS jsonb))
             """),
             {
                 "tenant_id": database.tenant_id,
                 "name": name,
                 "days_ago": days_ago,
-                "means": json.dumps({"all": {"cases": 1, "recall@5": recall}}),
+                "is_reported": is_reported,
+                "means": json.dumps({"all": {"recall@5": sum(found) / len(found)}}),
+                "results": json.dumps(results),
             },
         )
 
 
 def test_recall_is_that_before_the_week_and_at_its_end(database: Database) -> None:
     assert load(database).recall is None
-    add_run(database, 0.5, 9)
+    add_run(database, 9, one=0.5)
     assert load(database).recall is None  # none in this week
     for recall, days_ago in ((0.6, 8), (0.7, 6), (0.8, 1)):
-        add_run(database, recall, days_ago)
-    add_run(database, 0.1, 0, name="handbook/dev")
-    assert load(database).recall == Recall(begin=0.6, end=0.8)
+        add_run(database, days_ago, one=recall)
+    add_run(database, 0, name="handbook/dev", one=0.1)
+    add_run(database, 0, is_reported=False, one=0.2)  # by hand
+    assert load(database).recall == Recall(cases=1, begin=0.6, end=0.8)
 
 
 def test_the_first_week_begins_with_its_first_run(database: Database) -> None:
     for recall, days_ago in ((0.7, 6), (0.75, 3), (0.8, 1)):
-        add_run(database, recall, days_ago)
-    assert load(database).recall == Recall(begin=0.7, end=0.8)
+        add_run(database, days_ago, one=recall)
+    assert load(database).recall == Recall(cases=1, begin=0.7, end=0.8)
 
 
-def test_the_report_channel_gets_it_with_what_everybody_asked(
-    slack: SlackStandIn, database: Database
-) -> None:
+def test_recall_is_of_the_cases_that_both_runs_have(database: Database) -> None:
+    add_run(database, 8, one=1.0, two=0.0, gone=1.0, unanswerable=None)
+    # The set has grown by what is not found yet, and nothing was lost.
+    add_run(database, 1, one=1.0, two=1.0, new=0.0, more=0.0, unanswerable=None)
+    assert load(database).recall == Recall(cases=2, begin=0.5, end=1)
+    add_run(database, 0.5, digest="changed", one=0.0, two=0.0)
+    assert load(database).recall is None
+
+
+def test_the_report_channel_gets_it(slack: SlackStandIn, database: Database) -> None:
     ask(database, "abstained", question="do we get <!channel> shares?", user_id="U2")
     feedback.vote(database, ask(database, question="how long?", days_ago=2), "U2", -1)
     ask(database, days_ago=9)
@@ -251,11 +349,25 @@ def test_the_report_channel_gets_it_with_what_everybody_asked(
     digest.post(client, database, Settings(report_channel="C1"))
     (call,) = slack.calls("chat.postMessage")
     assert call.params["channel"] == "C1"
-    assert "do we get &lt;!channel&gt; shares? · not answered" in call.params["text"]
+    assert "1 × do we get &lt;!channel&gt; shares? · not answered" in call.params["text"]
     assert "Asked: 2 ↑ 1\n" in call.params["text"]
     assert "<" not in call.params["text"]
     digest.post(client, database, Settings())
     assert len(slack.calls("chat.postMessage")) == 1
+
+
+def test_what_few_asked_directly_is_counted_and_not_worded(database: Database) -> None:
+    def tell() -> str:
+        _, gaps = digest.build_message(load(database)).text.split("Unanswered or flagged\n")
+        return gaps.split("\nCases\n")[0]
+
+    for user_id in ("U2", "U3"):
+        ask(database, "abstained", question="is Ann ill?", channel_id="D1", user_id=user_id)
+    assert tell() == "2 questions"
+    ask(database, "abstained", question="how do I park?", user_id="U4")
+    assert tell() == "1 × how do I park? · not answered\nand 2 questions more"
+    ask(database, "abstained", question="is Ann ill?", channel_id="D9", user_id="U4")
+    assert tell().startswith("3 × is Ann ill? · not answered\n1 × how do I park?")
 
 
 MONDAY = datetime(2026, 11, 30, 0, 0, 1, tzinfo=UTC)
@@ -311,7 +423,7 @@ def test_without_a_channel_none_is_posted_nor_counted(
 def test_the_week_of_another_tenant_is_its_own(database: Database, database_url: str) -> None:
     add_pages(database, [("old.md", 400)])
     cite(database, ("old.md", None))
-    add_run(database, 0.7, 1)
+    add_run(database, 1, one=0.7)
     other = Database(database_url, tenant_id="other")
     found = load(other)
     other.close()

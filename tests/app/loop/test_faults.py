@@ -1,7 +1,8 @@
 """At which stage an answer went wrong."""
 
 import json
-from datetime import date
+from dataclasses import replace
+from datetime import date, timedelta
 from typing import Any, get_args
 from uuid import UUID
 
@@ -10,15 +11,15 @@ from sqlalchemy import text
 
 from app import feedback
 from app.feedback import Complaint
-from app.loop import cases, faults
-from app.loop.faults import Flagged, Stage, Symptoms
+from app.loop import cases, faults, stages
+from app.loop.stages import Flagged, Stage, Symptoms
 from retrieval.db import Database
 from retrieval.metrics import Gold
 from tests.app.questions import add_page, ask, complain
 
 FLAGGED = Flagged(
     asked_on=date(2026, 3, 1),
-    is_indexed=True,
+    was_indexed=True,
     verified_at=date(2026, 1, 1),
     relevances={70: 0.4, 71: 0.2},
     kept=frozenset({71, 80}),
@@ -29,19 +30,19 @@ FLAGGED = Flagged(
 @pytest.mark.parametrize(
     ("more", "stage"),
     [
-        ({"is_indexed": False, "relevances": {}}, "missing"),
+        ({"was_indexed": False, "relevances": {}}, "missing"),
         ({"relevances": {}}, "search"),
         ({"relevances": {}, "verified_at": date(2025, 2, 28)}, "search"),
         ({"kept": frozenset({80})}, "rerank"),
         ({"kept": frozenset({80}), "floor": 0.5}, "floor"),
-        ({"kept": frozenset()}, "floor"),
+        ({"kept": frozenset(), "floor": 0.5}, "floor"),
+        ({"kept": frozenset()}, "search"),  # refused for a name that no page mentions
         ({}, "generation"),
         ({"verified_at": date(2025, 2, 28)}, "generation"),  # it was used all the same
-        ({"is_indexed": False}, "generation"),  # it was there
         ({"kept": frozenset({80}), "verified_at": date(2025, 2, 28)}, "stale"),
         ({"kept": frozenset({80}), "verified_at": date(2025, 3, 1)}, "rerank"),  # to the day
         ({"kept": frozenset({80}), "verified_at": None}, "rerank"),  # without a date it has no age
-        ({"kept": frozenset(), "verified_at": date(2025, 2, 28)}, "floor"),
+        ({"kept": frozenset({80}), "floor": 0.5, "verified_at": date(2025, 2, 28)}, "floor"),
         ({"is_disputed": True}, "stale"),  # told as it stands there
         ({"kept": frozenset({80}), "is_disputed": True}, "rerank"),  # it was not told at all
     ],
@@ -49,8 +50,8 @@ FLAGGED = Flagged(
 def test_the_first_stage_that_lost_the_right_page_is_at_fault(
     more: dict[str, object], stage: Stage
 ) -> None:
-    values = {name: getattr(FLAGGED, name) for name in Flagged.__slots__}
-    assert faults.find_stage(Flagged(**{**values, **more}), freshness_days=365) == stage
+    flagged = replace(FLAGGED, **more)  # type: ignore[arg-type]
+    assert stages.find_stage(flagged, freshness_days=365) == stage
 
 
 def answer(
@@ -61,8 +62,12 @@ def answer(
     right: int | None = None,
     cited: dict[str, Any] | None = None,
     question: str = "how long?",
+    verified: dict[int, date | None] | None = None,
 ) -> UUID:
-    """A flagged answer; found are document and relevance by section, right is the page named."""
+    """A flagged answer; found are document and relevance by section, right is the page named.
+
+    verified is when, as the trace has kept it, where it has.
+    """
     trace_id = ask(database, settings={"floor": 0.3}, question=question)
     candidates = [
         {
@@ -70,6 +75,7 @@ def answer(
             "document_id": document_id,
             "doc": find_path(database, document_id),
             "relevance": relevance,
+            **({"verified_at": verified.get(section_id)} if verified else {}),
         }
         for section_id, (document_id, relevance) in (found or {}).items()
     ]
@@ -81,7 +87,7 @@ def answer(
                 WHERE trace_id = :trace_id
             """),
             {
-                "candidates": json.dumps(candidates),
+                "candidates": json.dumps(candidates, default=str),
                 "kept": list(kept),
                 "citations": json.dumps([cited] if cited else []),
                 "trace_id": trace_id,
@@ -91,6 +97,13 @@ def answer(
     if right:
         complain(database, trace_id, "U1", right)
     return trace_id
+
+
+def choose(database: Database, trace_id: UUID, gold: Gold) -> None:
+    """Have a reviewer choose what answers."""
+    case = cases.find(database, trace_id)
+    assert case is not None
+    assert cases.save_gold(database, case.case_id, "U5", gold=[gold])
 
 
 def find_path(database: Database, document_id: int) -> str:
@@ -117,8 +130,8 @@ def test_each_stage_is_found_in_what_the_traces_keep(database: Database) -> None
         add_page(database, "wiki", path, verified_days_ago=days)
         for path, days in (("a.md", 10), ("old.md", 400))
     )
-    gone = add_page(database, "wiki", "gone.md")
-    answer(database, right=gone)
+    new = add_page(database, "wiki", "new.md", added_days_ago=0)
+    answer(database, right=new)
     answer(database, found={1: (stale, 0.9), 3: (right, 0.9)}, kept=(3,), right=stale)
     answer(database, found={2: (stale, 0.9)}, kept=(2,), right=right)
     answer(database, found={2: (stale, 0.9), 3: (right, 0.5)}, kept=(2,), right=right)
@@ -126,7 +139,6 @@ def test_each_stage_is_found_in_what_the_traces_keep(database: Database) -> None
     answer(database, found={3: (right, 0.2)}, right=right)
     answer(database, found={3: (right, 0.9)}, kept=(3,), right=right)
     answer(database, found={3: (right, 0.9)}, kept=(3,))  # nobody names a page
-    remove(database, gone)
     assert count(database) == {
         **{"missing": 1, "stale": 1, "search": 1, "rerank": 1, "floor": 2},
         "generation": 1,
@@ -157,13 +169,12 @@ def test_a_candidate_that_was_not_scored_is_the_least_relevant(database: Databas
 
 
 def test_of_several_pages_named_for_one_answer_the_last_counts(database: Database) -> None:
-    pages = [add_page(database, "wiki", f"{number}.md") for number in range(2)]
-    trace_id = ask(database)
-    for user_id, page in zip(("U1", "U2"), pages, strict=True):
+    first, last = (add_page(database, "wiki", path) for path in ("a.md", "b.md"))
+    trace_id = answer(database, found={1: (last, 0.9)}, kept=(1,))
+    for user_id, page in (("U1", first), ("U2", last)):
         feedback.vote(database, trace_id, user_id, -1)
         complain(database, trace_id, user_id, page)
-    remove(database, pages[1])
-    assert count(database) == {"missing": 1}
+    assert count(database) == {"generation": 1}
 
 
 def test_a_vote_taken_back_takes_its_page_along(database: Database) -> None:
@@ -241,15 +252,81 @@ def test_where_the_passage_cannot_be_told_the_page_is_right(database: Database, 
 
 
 def test_the_page_that_a_reviewer_chose_goes_before_those_of_voters(database: Database) -> None:
-    named, chosen = (add_page(database, "wiki", path) for path in ("a.md", "b.md"))
+    named, _ = (add_page(database, "wiki", path) for path in ("a.md", "b.md"))
     trace_id = answer(database, found={1: (named, 0.9)}, kept=(1,), right=named)
     assert find(database, trace_id) == ("generation", True)
     case = cases.find(database, trace_id)
     assert case is not None
     cases.save_gold(database, case.case_id, "U5", gold=[Gold(doc="b.md")])
     assert find(database, trace_id) == ("search", True)
-    remove(database, chosen)
+
+
+@pytest.mark.parametrize(
+    ("added_days_ago", "stage"), [(900, "search"), (0, "missing"), (None, "missing")]
+)
+def test_a_page_that_was_not_found_is_missing_only_where_it_was_not_there(
+    database: Database, added_days_ago: int | None, stage: Stage
+) -> None:
+    """It was asked a day ago."""
+    trace_id = answer(database)
+    if added_days_ago is not None:
+        add_page(database, "wiki", "a.md", added_days_ago=added_days_ago)
+    choose(database, trace_id, Gold(doc="a.md", source="wiki"))
+    assert find(database, trace_id) == (stage, True)
+
+
+def test_a_page_removed_since_counts_as_it_was_then(database: Database) -> None:
+    right = add_page(database, "wiki", "a.md")
+    trace_id = answer(database, right=right)
+    remove(database, right)
+    assert find(database, trace_id) == ("search", True)
+    add_page(database, "wiki", "a.md", added_days_ago=0)  # and put back
+    assert find(database, trace_id) == ("search", True)
+
+
+def test_a_page_that_moved_since_was_there_when_it_was_asked(database: Database) -> None:
+    before = add_page(database, "wiki", "a.md")
+    trace_id = answer(database)
+    remove(database, before)
+    add_page(database, "wiki", "moved/a.md", added_days_ago=0)
+    choose(database, trace_id, Gold(doc="moved/a.md", source="wiki"))
+    assert find(database, trace_id) == ("search", True)
+
+
+def test_a_page_of_the_same_path_in_another_source_was_another_one(database: Database) -> None:
+    add_page(database, "wiki", "a.md")
+    add_page(database, "guide", "a.md", added_days_ago=0)
+    trace_id = answer(database)
+    choose(database, trace_id, Gold(doc="a.md", source="guide"))
     assert find(database, trace_id) == ("missing", True)
+    choose(database, trace_id, Gold(doc="a.md", source="wiki"))
+    assert find(database, trace_id) == ("search", True)
+
+
+def test_a_page_is_as_old_as_it_was_when_it_was_asked(database: Database) -> None:
+    """It was verified since, as somebody put it right."""
+    right = add_page(database, "wiki", "a.md", verified_days_ago=0)
+    other = add_page(database, "wiki", "b.md")
+    found = {1: (right, 0.9), 2: (other, 0.9)}
+    then = date.today() - timedelta(days=800)
+    trace_id = answer(database, found=found, kept=(2,), right=right, verified={1: then})
+    assert find(database, trace_id) == ("stale", True)
+    old = add_page(database, "wiki", "old.md", verified_days_ago=800)
+    found = {1: (old, 0.9), 2: (other, 0.9)}
+    undated = answer(
+        database, found=found, kept=(2,), right=old, verified={1: None}, question="what?"
+    )
+    assert find(database, undated) == ("rerank", True)
+
+
+def test_what_is_refused_for_a_name_is_no_matter_of_the_floor() -> None:
+    refused = replace(FLAGGED, kept=frozenset())
+    fault = stages.explain(refused, freshness_days=365)
+    assert fault.stage == "search"
+    assert fault.why == (
+        "no page mentions a name that is asked about, so all was refused; "
+        "its best section had relevance 0.40 (floor 0.30)"
+    )
 
 
 def test_that_no_page_answers_is_known_once_it_is_decided(database: Database) -> None:
@@ -310,7 +387,19 @@ def test_a_page_marked_as_wrong_is_at_fault_though_none_is_named(database: Datab
     trace_id = answer(database, found={1: (used, 0.9)}, kept=(1,), cited={"path": "a.md"})
     case = cases.find(database, trace_id)
     assert case is not None
-    cases.mark_page_wrong(database, case.case_id, "U5")
+    cases.mark_page_wrong(database, case.case_id, "U5", Gold(doc="a.md", source="wiki"))
+    assert find(database, trace_id) == ("stale", True)
+
+
+def test_a_page_marked_as_wrong_says_nothing_of_another_one(database: Database) -> None:
+    wrong, right = (add_page(database, "wiki", path) for path in ("a.md", "b.md"))
+    trace_id = answer(database, found={1: (wrong, 0.9), 2: (right, 0.9)}, kept=(1, 2))
+    case = cases.find(database, trace_id)
+    assert case is not None
+    cases.mark_page_wrong(database, case.case_id, "U5", Gold(doc="a.md", source="wiki"))
+    choose(database, trace_id, Gold(doc="b.md", source="wiki"))
+    assert find(database, trace_id) == ("generation", True)
+    choose(database, trace_id, Gold(doc="a.md", source="wiki"))
     assert find(database, trace_id) == ("stale", True)
 
 
@@ -350,7 +439,7 @@ def test_without_the_right_page_the_likeliest_stage_is_told_with_its_reason(
     more: dict[str, Any], stage: Stage, why: str
 ) -> None:
     values = {name: getattr(MEASURED, name) for name in Symptoms.__slots__}
-    fault = faults.guess(Symptoms(**{**values, **more}))
+    fault = stages.guess(Symptoms(**{**values, **more}))
     assert (fault.stage, fault.is_known) == (stage, False)
     assert why in fault.why
 

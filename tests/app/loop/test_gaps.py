@@ -1,10 +1,9 @@
 """Which questions without an answer are one."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pytest
 from pgvector import HalfVector
 from sqlalchemy import text
 
@@ -98,6 +97,12 @@ def test_questions_about_other_numbers_are_never_one() -> None:
     ]
 
 
+def test_not_even_by_way_of_all_that_has_no_number() -> None:
+    wordings = [asked(f"what is that error {letter}?", at(0)) for letter in "abcdefgh"]
+    found = gaps.cluster([asked("ERR_2041?", at(0)), asked("ERR_2042?", at(0)), *wordings])
+    assert len(found) == 2 and sum(gap.count for gap in found) == 10
+
+
 def test_what_has_no_vector_or_an_unknown_name_stands_alone() -> None:
     same = at(0)
     given = [
@@ -120,16 +125,17 @@ def test_a_vector_without_a_length_does_no_harm() -> None:
     assert len(gaps.cluster([asked("a?", (0, 0)), asked("b?", at(0)), asked("c?", (0, 0))])) == 3
 
 
-def index(database: Database, embedder: str = "m", dimension: int = 2) -> None:
-    """What is searched, by an embedder."""
+def index(database: Database) -> None:
+    """Build what is searched, in place of what was searched before."""
     with database.transaction() as connection:
+        connection.execute(text("DELETE FROM generations"))
         connection.execute(
             text("""
                 INSERT INTO generations (tenant_id, state, chunker, embedder, dimension, probe,
                                          projection, token_dimension)
-                VALUES (:tenant_id, 'active', 'c', :embedder, :dimension, '{1}', '', 1)
+                VALUES (:tenant_id, 'active', 'c', 'm', 2, '{1}', '', 1)
             """),
-            {"tenant_id": database.tenant_id, "embedder": embedder, "dimension": dimension},
+            {"tenant_id": database.tenant_id},
         )
 
 
@@ -138,23 +144,24 @@ def add(
     question: str,
     vector: Sequence[float] | None,
     *,
-    embedder: str = "m",
-    user_id: str = "U1",
-    days_ago: float = 1,
+    query: str | None = None,
+    **more: Any,
 ) -> None:
-    """A question without an answer, embedded."""
-    trace_id = ask(
-        database,
-        "abstained",
-        question=question,
-        user_id=user_id,
-        days_ago=days_ago,
-        settings={"embedder": embedder},
-    )
+    """A question without an answer, embedded as what is searched is."""
+    trace_id = ask(database, "abstained", question=question, **more)
     with database.transaction() as connection:
         connection.execute(
-            text("UPDATE traces SET embedding = :vector WHERE trace_id = :trace_id"),
-            {"vector": HalfVector(list(vector)) if vector else None, "trace_id": trace_id},
+            text("""
+                UPDATE traces SET embedding = :vector, queries = ARRAY[:query],
+                    settings = jsonb_build_object(
+                        'generation_id', (SELECT generation_id FROM generations))
+                WHERE trace_id = :trace_id
+            """),
+            {
+                "vector": HalfVector(list(vector)) if vector else None,
+                "query": query or question,
+                "trace_id": trace_id,
+            },
         )
 
 
@@ -188,16 +195,57 @@ def test_flagged_answers_and_those_not_answered_are_put_together(database: Datab
     assert (gap.count, gap.abstained, gap.flagged) == (2, 1, 1)
 
 
-@pytest.mark.parametrize(
-    ("embedder", "vector"), [("other", (1.0, 0.0)), ("m", (1.0, 0.0, 0.0))], ids=["name", "size"]
-)
-def test_vectors_of_another_embedder_are_not_compared(
-    database: Database, embedder: str, vector: tuple[float, ...]
-) -> None:
+def test_vectors_of_another_index_are_not_compared(database: Database) -> None:
     index(database)
     add(database, "a?", (1, 0))
-    add(database, "b?", vector, embedder=embedder)
-    assert len(load(database)) == 2
+    index(database)  # by an embedder of the same name, maybe
+    add(database, "b?", (1, 0))
+    add(database, "c?", (1, 0))
+    assert sorted(load(database)) == [(1, "a?"), (2, "c?")]
+
+
+def test_a_follow_up_is_what_it_was_searched_for(database: Database) -> None:
+    index(database)
+    add(database, "and for 2025?", at(0), query="annual leave and for 2025?", user_id="U2")
+    add(database, "And for 2025", at(90), query="public holidays And for 2025")
+    add(database, "leave of 2026?", at(1))
+    assert sorted(load(database)) == [
+        (1, "annual leave and for 2025?"),
+        (1, "leave of 2026?"),
+        (1, "public holidays And for 2025"),
+    ]
+    mine = load(database, Viewer(user_id="U1"))
+    assert [question for _, question in mine].count(None) == 1
+    assert (1, "annual leave and for 2025?") not in mine
+
+
+EVERYONE = Viewer(is_everyone=True)
+
+
+def test_all_see_what_was_asked_in_a_channel_or_by_three(database: Database) -> None:
+    index(database)
+    add(database, "how do I park?", at(0), channel_id="C1")
+    for number, channel_id in enumerate(("D1", "G1", None)):
+        more = {"channel_id": channel_id, "user_id": f"U{number}"}
+        add(database, "am I ill?", at(30 * number), **more)
+    for number, user_id in enumerate(("U1", "U2", "U2")):
+        add(database, "is Ann paid more?", at(90), channel_id=f"D{number}", user_id=user_id)
+    add(database, "where do I park?", at(1), channel_id="D1")
+    assert load(database, EVERYONE) == [
+        (3, "am I ill?"),
+        (1, "how do I park?"),
+        (3, None),
+        (1, None),
+    ]
+
+
+def test_a_name_that_three_ask_about_does_not_show_the_words_of_one(database: Database) -> None:
+    for number, question in enumerate(("what is tulip?", "tulip?", "was Ann fired for tulip?")):
+        more = {"channel_id": f"D{number}", "user_id": f"U{number}"}
+        ask(database, "abstained", question=question, unknown="tulip", **more)
+    assert load(database, EVERYONE) == [(3, None)]
+    ask(database, "abstained", question="is tulip on?", unknown="tulip", user_id="U9")
+    assert load(database, EVERYONE) == [(1, "is tulip on?"), (3, None)]
 
 
 def test_without_an_index_questions_are_one_by_their_text(database: Database) -> None:
@@ -225,8 +273,9 @@ def test_no_more_are_compared_than_that_and_the_rest_is_counted(database: Databa
                 INSERT INTO traces (tenant_id, surface, question, outcome, asked_at, settings,
                                     embedding)
                 SELECT :tenant_id, 'slack', 'question ' || chr(96 + n / 26) || chr(97 + n % 26),
-                       'abstained', now() - n * interval '1 minute', '{"embedder": "m"}', '[1,0]'
-                FROM generate_series(1, :many) AS n
+                       'abstained', now() - n * interval '1 minute',
+                       jsonb_build_object('generation_id', generation_id), '[1,0]'
+                FROM generate_series(1, :many) AS n CROSS JOIN generations
             """),
             {"tenant_id": database.tenant_id, "many": stats.MOST_COMPARED + 5},
         )

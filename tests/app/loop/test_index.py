@@ -1,5 +1,9 @@
 """What is noted of the index."""
 
+from datetime import UTC, datetime
+
+from sqlalchemy import text
+
 from app.loop import index
 from retrieval.retrieve import Retriever
 from tests.app import eval_runs
@@ -15,9 +19,17 @@ def test_what_an_older_version_noted_tells_nothing() -> None:
     assert index.parse({}) is None
 
 
+def test_what_the_index_is_made_of_is_noted(retriever: Retriever) -> None:
+    found = index.load(retriever)
+    assert found.created_at and found.created_at < datetime.now(UTC)
+    with retriever.database.transaction() as connection:
+        texts = connection.execute(text("SELECT text FROM documents")).scalars().all()
+    assert (found.documents, found.characters) == (35, sum(map(len, texts)))
+    assert found.documents <= found.sections <= found.chunks
+
+
 def test_of_another_model_both_probes_are_noted(retriever: Retriever) -> None:
     found = index.load(retriever)
     assert found.model == found.embedder == retriever.embedder.name
     similarity = sum(a * b for a, b in zip(found.probe, found.model_probe, strict=True))
     assert abs(similarity - 1) < 0.001
-    assert found.sections >= found.documents == 35

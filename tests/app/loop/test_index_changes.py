@@ -59,18 +59,24 @@ def test_of_an_index_as_it_was_nothing_is_told() -> None:
         (
             replace(INDEX, chunker="c1/90", sections=600, chunks=940, generation_id=4),
             "chunker",
-            "The chunker is `c1/90`, it was `c1/900`: the same 35 pages make 940 chunks instead of "
-            "210.",
+            "The chunker is `c1/90`, it was `c1/900`: there is a chunk for every 112 characters, "
+            "there was one for every 500.",  # 105,000 / 940 and / 210
         ),
         (
             replace(INDEX, sections=600, chunks=940, generation_id=4),
             "chunker",
-            "The same 35 pages make 940 chunks instead of 210: the chunker cuts otherwise, under "
-            "the same name.",
+            "There is a chunk for every 112 characters, there was one for every 500: the chunker "
+            "cuts otherwise, under the same name.",
+        ),
+        (
+            replace(INDEX, documents=36, characters=106_000, chunks=100),
+            "chunker",
+            "There is a chunk for every 1060 characters, there was one for every 500: the chunker "
+            "cuts otherwise, under the same name.",
         ),
         (replace(INDEX, generation_id=4), "generation", "The index was built anew."),
         (
-            replace(INDEX, documents=37, chunks=940, kinds={".html": 2, ".md": 35}),
+            replace(INDEX, documents=37, kinds={".html": 2, ".md": 35}),
             "document kinds",
             "There are documents of a new kind: `.html` (2).",
         ),
@@ -80,14 +86,41 @@ def test_what_changed_of_the_index_is_told_once(now: Index, kind: str, told: str
     assert find(now) == [(kind, told)]
 
 
-def test_a_few_edits_are_no_other_chunker() -> None:
-    assert find(replace(INDEX, chunks=220)) == []
+@pytest.mark.parametrize(
+    "now",
+    [
+        replace(INDEX, chunks=300),  # 105,000 / 300 = 350, 500 / 350 = 1.43
+        replace(INDEX, documents=350, chunks=2_100, characters=1_050_000),
+        replace(INDEX, documents=0, chunks=0, characters=0, kinds={}),
+    ],
+)
+def test_other_pages_are_no_other_chunker(now: Index) -> None:
+    assert find(now) == []
 
 
 def test_a_model_that_is_a_folder_is_told_without_its_place() -> None:
     index = replace(INDEX, embedder="/srv/models/ours")
     ((_, told),) = find(replace(index, probe=SWAPPED, model_probe=SWAPPED), index)
     assert "`ours`" in told and "srv" not in told
+
+
+@pytest.mark.parametrize(
+    ("place", "shown"),
+    [
+        ("/home/ann/models/rr2", "rr2"),
+        ("/home/ann lee/models/rr2", "rr2"),
+        ("/home/ann/models/", "models/"),
+        ("~/models/rr2", "rr2"),
+        ("No model at '/home/ann lee/rr2' (file:///srv/q).", "No model at 'rr2' (file:q)."),
+        ('No "/srv/a/rr2" here', 'No "rr2" here'),
+        ("acme/rr2", "acme/rr2"),  # the name of a model, not a place
+    ],
+)
+def test_of_a_path_only_the_last_part_is_told(place: str, shown: str) -> None:
+    ((_, told),) = find(replace(INDEX, failure=place))
+    assert told == f"Nothing was found: `{shown}`."
+    ((_, told),) = find(INDEX, settings={"floor": place})
+    assert told == f"Settings changed: `floor` is `{shown}`, it was `0.1`."
 
 
 def test_settings_and_code_that_changed_are_told() -> None:
@@ -97,6 +130,7 @@ def test_settings_and_code_that_changed_are_told() -> None:
     assert settings.told == (
         "Settings changed: `floor` is `0.2`, it was `0.1`; `keep` is `5`, it was not set."
     )
+    assert (settings.strength, code.strength) == ("strong", "none")
     assert code.told == "The code is at `0123456789abcdef`, it was at `unknown`."
 
 
@@ -111,5 +145,6 @@ def test_of_a_good_run_before_there_were_notes_of_the_index_nothing_is_told() ->
 
 def test_names_are_code_and_neither_call_nor_link() -> None:
     assert index_changes.code("a`b\n@here #1") == "`a'b @here #1`"
+    assert index_changes.code("\n") == "`(empty)`"
     assert index_changes.list_code([str(n) for n in range(10)]).endswith("`7` and 2 more")
     assert Cause(kind="code", told="x").explaining(frozenset({"c"})).explains == {"c"}

@@ -1,21 +1,25 @@
 """A nightly run from the set to the posted report."""
 
+import json
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
+from typing import ClassVar, NoReturn
 
 import pytest
 from pydantic import SecretStr
 from sqlalchemy import text
 
-from app import evaluating, posting
+from app import eval_runs as kept
+from app import posting
 from app.config import Settings
 from app.evaluating import EvalSet
-from app.loop import casefiles, nightly
+from app.loop import casefiles, caseset, nightly
 from retrieval.db import Database
 from retrieval.errors import ConfigError
+from retrieval.evaluation import EvalCase
 from retrieval.retrieve import Retriever
 from retrieval.tuning import DEFAULT
 from tests.app import eval_runs
@@ -43,6 +47,19 @@ def read(message: dict[str, object]) -> str:
     )
 
 
+def import_cases(database: Database, folder: Path, cases: Sequence[EvalCase]) -> None:
+    """Approve these of the sample cases."""
+    wanted = {case.case_id for case in cases}
+    lines = (SAMPLE / "cases.jsonl").read_text("utf-8").splitlines()
+    path = folder / "cases.jsonl"
+    chosen = [line for line in lines if json.loads(line)["id"] in wanted]
+    path.write_text("\n".join(chosen), encoding="utf-8")
+    casefiles.import_file(database, path, "U9")
+
+
+FOUND = eval_runs.result(eval_runs.case("c1"))
+
+
 def hold_out(database: Database, *case_ids: str) -> None:
     with database.transaction() as connection:
         connection.execute(
@@ -54,14 +71,11 @@ def test_the_approved_cases_are_run_and_reported_with_a_picture(
     retriever: Retriever, slack: SlackStandIn, tmp_path: Path
 ) -> None:
     database = retriever.database
-    lines = (SAMPLE / "cases.jsonl").read_text("utf-8").splitlines()[:6]
-    path = tmp_path / "cases.jsonl"
-    path.write_text("\n".join(lines), encoding="utf-8")
-    casefiles.import_file(database, path, "U9")
+    import_cases(database, tmp_path, CASES[:6])
     hold_out(database, "s-001", "s-002")
     client = posting.build_client(slack.bot_token, slack.api_url)
     nightly.run(retriever, REPORTING, client, progress=ignore)
-    (stored,) = evaluating.load_runs(database, "cases", limit=9)
+    (stored,) = kept.load_reported(database, "cases", limit=9)
     assert len(stored.cases) == 6
     report, *_ = slack.messages(REPORT_CHANNEL)
     assert "6 approved cases" in read(report) and "*held out " in read(report)
@@ -72,6 +86,79 @@ def test_the_approved_cases_are_run_and_reported_with_a_picture(
     assert sent.params["content"].startswith(b"\x89PNG")
 
 
+def test_a_folder_that_is_renamed_while_the_cases_run_is_no_drop(
+    retriever: Retriever, tracker: TrackerStandIn, tmp_path: Path
+) -> None:
+    database, settings = retriever.database, on_github(tracker)
+    import_cases(database, tmp_path, [case for case in CASES if case.answers][:14])
+    night = pass_night(retriever, settings, eval_set=caseset.load_set(database))
+    assert night.recall and night.recall.value > 0.6
+
+    def rename(done: int, total: int) -> None:
+        with database.transaction() as connection:
+            connection.execute(
+                text("""
+                    UPDATE documents SET path = 'moved/' || path
+                    WHERE NOT starts_with(path, 'moved/')
+                """)
+            )
+
+    run = nightly.measure(retriever, caseset.load_set(database), progress=rename)
+    again = nightly.report(database, settings, None, run)
+    assert again.recall and again.recall.value == night.recall.value
+    assert again.alarm is None and tracker.issues == []
+    golds = [gold for result in run.results for answer in result.case.answers for gold in answer]
+    assert any(gold.doc.startswith("moved/") for gold in golds)
+
+
+def test_a_model_that_refuses_is_no_index_that_cannot_be_searched(retriever: Retriever) -> None:
+    class Refused:
+        settings: ClassVar[dict[str, object]] = {}
+
+        def generate(self, *_: object) -> NoReturn:
+            raise ConfigError("Claude does not take the key.")
+
+    with pytest.raises(ConfigError, match="does not take the key"):
+        nightly.measure(retriever, FEW, progress=ignore, generator=Refused())
+    assert kept.load_last(retriever.database, "cases") is None
+
+
+def test_of_cases_that_nothing_answers_there_is_nothing_to_draw(
+    database: Database, slack: SlackStandIn
+) -> None:
+    case = eval_runs.result(eval_runs.case("c1", kind="unanswerable"))
+    run = kept.save(database, eval_runs.run(case, name="cases"))
+    client = posting.build_client(slack.bot_token, slack.api_url)
+    nightly.report(database, REPORTING, client, run)
+    (report,) = slack.messages(REPORT_CHANNEL)
+    assert "there is no recall@5 to measure" in read(report) and "files" not in report
+
+
+def test_what_is_long_past_is_forgotten(database: Database) -> None:
+    with database.transaction() as connection:
+        for days in (nightly.KEPT_DAYS + 1, nightly.KEPT_DAYS - 1):
+            connection.execute(
+                text("""
+                    INSERT INTO page_changes (tenant_id, audience, changed_at, kind, source, path,
+                                              title, text_hash)
+                    VALUES ('acme', '{everyone}', now() - make_interval(days => :days), 'added',
+                            'wiki', 'leave.md', 'Leave', 'x')
+                """),
+                {"days": days},
+            )
+            connection.execute(
+                text("""
+                    INSERT INTO scheduled_runs (tenant_id, job, due_at)
+                    VALUES ('acme', 'nightly', now() - make_interval(days => :days))
+                """),
+                {"days": days},
+            )
+    nightly.conclude(database, Settings(), None, None)
+    with database.transaction() as connection:
+        for table in ("page_changes", "scheduled_runs"):
+            assert connection.execute(text(f"SELECT count(*) FROM {table}")).scalar() == 1
+
+
 def test_without_an_approved_case_nothing_is_run(
     retriever: Retriever, slack: SlackStandIn, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -79,7 +166,7 @@ def test_without_an_approved_case_nothing_is_run(
     client = posting.build_client(slack.bot_token, slack.api_url)
     nightly.run(retriever, Settings(), client, progress=ignore)
     assert "No case is approved: nothing was run" in caplog.text
-    assert evaluating.load_runs(retriever.database, "cases", limit=1) == []
+    assert kept.load_last(retriever.database, "cases") is None
 
 
 def test_the_digest_is_posted_once_a_week(
@@ -107,7 +194,7 @@ def test_a_digest_that_may_stand_there_is_not_posted_again(
 
 def test_a_run_keeps_what_the_index_was_and_how_each_case_went(retriever: Retriever) -> None:
     run = nightly.measure(retriever, FEW, progress=ignore)
-    stored = evaluating.load_run(retriever.database, run.run_id)
+    stored = kept.load_run(retriever.database, run.run_id)
     assert stored and stored.index == run.index
     index = run.index
     assert (index.documents, index.kinds, index.failure) == (35, {".md": 35}, None)
@@ -170,7 +257,7 @@ def test_the_tracker_is_told_of_a_drop_and_the_channel_of_the_ticket(
 def test_without_a_picture_the_report_says_why(
     database: Database, slack: SlackStandIn, method: str, fault: dict[str, object], reason: str
 ) -> None:
-    run = evaluating.save(database, replace(eval_runs.run(), name="cases", results=()))
+    run = kept.save(database, eval_runs.run(FOUND, name="cases"))
     slack.fail_next(method, **fault)  # type: ignore[arg-type]
     client = posting.build_client(slack.bot_token, slack.api_url)
     nightly.report(database, REPORTING, client, run)
@@ -183,7 +270,7 @@ def test_without_a_picture_the_report_says_why(
 def test_a_report_that_may_stand_there_is_not_posted_again(
     database: Database, slack: SlackStandIn, fault: dict[str, object]
 ) -> None:
-    run = evaluating.save(database, replace(eval_runs.run(), name="cases", results=()))
+    run = kept.save(database, eval_runs.run(FOUND, name="cases"))
     slack.fail_next("files.completeUploadExternal", after_storing=True, **fault)  # type: ignore[arg-type]
     client = posting.build_client(slack.bot_token, slack.api_url)
     with pytest.raises(posting.PostLost):
@@ -192,7 +279,7 @@ def test_a_report_that_may_stand_there_is_not_posted_again(
 
 
 def test_a_channel_that_takes_no_report_is_told(database: Database, slack: SlackStandIn) -> None:
-    run = evaluating.save(database, replace(eval_runs.run(), name="cases", results=()))
+    run = kept.save(database, eval_runs.run(FOUND, name="cases"))
     slack.workspace.channels[REPORT_CHANNEL] = {"is_member": False}
     client = posting.build_client(slack.bot_token, slack.api_url)
     with pytest.raises(nightly.ReportRefused, match="for C7: not_in_channel"):
@@ -207,8 +294,11 @@ def test_the_picture_is_of_the_last_runs_with_the_part_that_is_held_out(
     for number in range(nightly.CHARTED + 2):
         started_at = eval_runs.STARTED + timedelta(days=number)
         run = replace(eval_runs.run(found, lost, name="cases"), started_at=started_at)
-        run = evaluating.save(database, run)
-    evaluating.save(database, eval_runs.run(found, name="others"))
+        run = kept.save(database, run)
+        kept.mark_reported(database, run)
+    kept.mark_reported(database, kept.save(database, eval_runs.run(found, name="others")))
+    by_hand = kept.save(database, eval_runs.run(found, name="cases"))
+    assert nightly.load_points(database, by_hand, frozenset())[-1].started_at == run.started_at
     points = nightly.load_points(database, run, frozenset({"c1"}))
     assert len(points) == nightly.CHARTED
     assert points[-1].started_at == run.started_at

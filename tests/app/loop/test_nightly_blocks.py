@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 from app.blocks import Message
-from app.evaluating import Run
+from app.eval_runs import Run
 from app.loop import drops, nightly_blocks
 from app.loop.drops import Drop
 from app.loop.index_changes import Cause
@@ -61,7 +61,7 @@ def read(message: Message) -> str:
 
 def test_a_quiet_night_is_two_lines() -> None:
     assert read(nightly_blocks.build_message(night(run()))) == (
-        "*Run 7*: 20 approved cases, 41 s\n*recall@5 0.90* (unchanged against run 6), over 20 cases"
+        "*Run 7*: 20 approved cases, 41 s\n*recall@5 0.90* over 20 cases (unchanged against run 6)"
     )
 
 
@@ -72,7 +72,7 @@ def test_the_first_run_has_nothing_to_be_compared_with() -> None:
 
 def test_cases_lost_are_told_with_their_page_and_where_they_were_lost() -> None:
     told = read(nightly_blocks.build_message(night(run("c3"))))
-    assert "*recall@5 0.90* (−5.0 points against run 6, within noise), over 20 cases" in told
+    assert "*recall@5 0.90* over 20 cases (−5.0 points against run 6, within noise)" in told
     assert told.endswith(
         "*1 case lost*\n• how much leave? → <https://wiki.example/leave|Leave>: cut by the floor"
     )
@@ -82,7 +82,7 @@ def test_what_is_beyond_noise_is_not_told_as_noise() -> None:
     measured = run(*(f"c{number}" for number in range(10)))
     fallen = Figure(cases=20, value=0.5, difference=drops.compare(BEFORE, measured.results))
     told = read(nightly_blocks.build_message(night(measured, recall=fallen)))
-    assert "(−50.0 points against run 6), over 20 cases" in told
+    assert "over 20 cases (−50.0 points against run 6)" in told
 
 
 def test_cases_won_are_told_with_their_page() -> None:
@@ -90,7 +90,9 @@ def test_cases_won_are_told_with_their_page() -> None:
     measured = run()
     won = Figure(cases=20, value=1.0, difference=drops.compare(before, measured.results))
     told = read(nightly_blocks.build_message(night(measured, before=before, recall=won)))
-    assert "(+100.0 points against run 6, over the 1 that it has too), over 20 cases" in told
+    assert (
+        "over 20 cases (+100.0 points on the 1 that run 6 has too, too few cases to tell)" in told
+    )
     assert told.endswith("*1 case won*\n• how much leave? → <https://wiki.example/leave|Leave>")
 
 
@@ -149,6 +151,32 @@ def test_a_drop_without_a_cause_or_a_tracker_says_so() -> None:
     failed = News(event="failed", reference=None)
     told = read(nightly_blocks.build_message(night(run(), news=failed)))
     assert "The tracker did not take it; the next run tries again." in told
+
+
+def test_what_is_the_same_on_the_cases_in_common_is_said_of_those() -> None:
+    before = eval_runs.stored({f"c{number}": {"recall@5": 1.0} for number in range(15)})
+    figure = Figure(cases=20, value=1.0, difference=drops.compare(before, run().results))
+    told = read(nightly_blocks.build_message(night(run(), before=before, recall=figure)))
+    assert told.endswith("over 20 cases (unchanged on the 15 that run 6 has too)")
+
+
+def test_a_long_cause_fits_a_block_though_all_of_it_is_escaped() -> None:
+    cause = Cause(kind="settings", told="&" * 9_000, explains=frozenset({"c1"}))
+    news = News(event="open", reference="https://github.example/" + "x" * 1_000 + "/issues/12")
+    alarm = replace(ALARM, causes=(cause,))
+    told = read(nightly_blocks.build_message(night(run(), alarm=alarm, news=news)))
+    assert "&amp;…" in told and "Ticket is open" in told
+
+
+def test_a_ticket_that_is_given_up_is_told() -> None:
+    news = News(event="given up", reference="https://github.example/acme/wiki/issues/12")
+    told = read(nightly_blocks.build_message(night(run(), news=news)))
+    assert "takes nothing more for the ticket; the next drop opens another <https://" in told
+
+
+def test_without_a_case_that_a_page_answers_there_is_nothing_to_measure() -> None:
+    told = read(nightly_blocks.build_message(night(run(), recall=None)))
+    assert "No case has a page that answers it: there is no recall@5 to measure." in told
 
 
 def test_what_waits_for_people_and_why_nothing_was_found_is_told() -> None:

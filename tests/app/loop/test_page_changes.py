@@ -10,8 +10,19 @@ from app.loop.page_changes import Noted, PageChange
 from retrieval.db import Database
 
 
-def noted(kind: str, path: str, body: str = "1", title: str = "T") -> Noted:
-    return Noted(kind=kind, source="wiki", path=path, title=title, text_hash=body)  # type: ignore[arg-type]
+def noted(
+    kind: str, path: str, body: str = "1", *, was: str = "1", title: str = "T", source: str = "wiki"
+) -> Noted:
+    """body and was are the text now, or the last, and before."""
+    return Noted(
+        kind=kind,  # type: ignore[arg-type]
+        source=source,
+        path=path,
+        title=title,
+        text_hash=body,
+        title_before=None if kind == "added" else "T",
+        hash_before=None if kind == "added" else was,
+    )
 
 
 def change(kind: str, path: str, was: str | None = None) -> PageChange:
@@ -22,8 +33,23 @@ def change(kind: str, path: str, was: str | None = None) -> PageChange:
     ("history", "comes_to"),
     [
         ([noted("added", "a.md")], [change("added", "a.md")]),
-        ([noted("changed", "a.md"), noted("changed", "a.md", "2")], [change("changed", "a.md")]),
-        ([noted("changed", "a.md"), noted("removed", "a.md")], [change("removed", "a.md")]),
+        (
+            [noted("changed", "a.md", "2"), noted("changed", "a.md", "3", was="2")],
+            [change("changed", "a.md")],
+        ),
+        ([noted("changed", "a.md", "2"), noted("changed", "a.md", was="2")], []),
+        (
+            [noted("removed", "a.md"), noted("added", "a.md", "2"), noted("changed", "a.md")],
+            [],
+        ),
+        (
+            [noted("changed", "a.md", title="New")],
+            [PageChange(kind="changed", path="a.md", title="New")],
+        ),
+        (
+            [noted("changed", "a.md", "2"), noted("removed", "a.md", "2", was="2")],
+            [change("removed", "a.md")],
+        ),
         ([noted("added", "a.md"), noted("changed", "a.md", "2")], [change("added", "a.md")]),
         ([noted("added", "a.md"), noted("removed", "a.md")], []),
         ([noted("removed", "a.md"), noted("added", "a.md")], []),
@@ -31,6 +57,14 @@ def change(kind: str, path: str, was: str | None = None) -> PageChange:
         (
             [noted("removed", "a.md"), noted("added", "b/a.md")],
             [change("moved", "b/a.md", was="a.md")],
+        ),
+        (
+            [noted("removed", "a.md"), noted("added", "b.md"), noted("changed", "b.md", "2")],
+            [change("moved", "b.md", was="a.md")],
+        ),
+        (
+            [noted("changed", "a.md", "2"), noted("removed", "a.md", "2"), noted("added", "b.md")],
+            [change("moved", "b.md", was="a.md")],
         ),
         (
             [noted("removed", "a.md"), noted("added", "b.md", "2")],
@@ -47,27 +81,54 @@ def test_each_page_is_told_once(history: list[Noted], comes_to: list[PageChange]
 
 
 def test_one_path_in_two_sources_is_two_pages() -> None:
-    other = Noted(kind="removed", source="docs", path="a.md", title="T", text_hash="1")
-    assert page_changes.fold([noted("changed", "a.md"), other]) == [
+    other = noted("removed", "a.md", source="docs")
+    assert page_changes.fold([noted("changed", "a.md", "2"), other]) == [
         change("changed", "a.md"),
         change("removed", "a.md"),
     ]
 
 
+def save(database: Database, path: str) -> None:
+    with database.transaction() as connection:
+        connection.execute(
+            text("""
+                INSERT INTO documents (tenant_id, source, path, title, url, language, text,
+                                       content_hash, updated_at)
+                VALUES ('acme', 'wiki', :path, 'T', '', 'en', :path, :path, now())
+            """),
+            {"path": path},
+        )
+
+
+def execute(database: Database, statement: str) -> None:
+    with database.transaction() as connection:
+        connection.execute(text(statement))
+
+
+def load(database: Database, since: datetime) -> list[PageChange]:
+    with database.transaction() as connection:
+        return page_changes.load(connection, since)
+
+
 def test_changes_are_those_since_a_time(database: Database) -> None:
-    save = text("""
-        INSERT INTO documents (tenant_id, source, path, title, url, language, text, content_hash,
-                               updated_at)
-        VALUES ('acme', 'wiki', :path, 'T', '', 'en', :path, :path, now())
-    """)
-    with database.transaction() as connection:
-        connection.execute(save, {"path": "old.md"})
+    save(database, "old.md")
     since = datetime.now(UTC)
-    with database.transaction() as connection:
-        connection.execute(save, {"path": "new.md"})
-        connection.execute(text("DELETE FROM documents WHERE path = 'old.md'"))
-    with database.transaction() as connection:
-        assert page_changes.load(connection, since) == [
-            change("added", "new.md"),
-            change("removed", "old.md"),
-        ]
+    save(database, "new.md")
+    execute(database, "DELETE FROM documents WHERE path = 'old.md'")
+    assert load(database, since) == [change("added", "new.md"), change("removed", "old.md")]
+
+
+def test_a_page_is_changed_by_its_title_or_text_until_that_is_put_back(database: Database) -> None:
+    for path in ("dated.md", "titled.md", "written.md"):
+        save(database, path)
+    since = datetime.now(UTC)
+    execute(database, "UPDATE documents SET updated_at = now(), content_hash = 'other'")
+    assert load(database, since) == []
+    execute(database, "UPDATE documents SET title = 'New' WHERE path = 'titled.md'")
+    execute(database, "UPDATE documents SET text = 'New' WHERE path = 'written.md'")
+    assert load(database, since) == [
+        PageChange(kind="changed", path="titled.md", title="New"),
+        change("changed", "written.md"),
+    ]
+    execute(database, "UPDATE documents SET title = 'T', text = path")
+    assert load(database, since) == []

@@ -104,11 +104,38 @@ def test_the_right_page_comes_with_its_passage_and_before_the_one_used(database:
     flag(database, trace_id)
     found = load(database, trace_id)
     assert found.page_at_hand and found.page_at_hand.document_id == used
-    gold = [Gold(doc="b.md", span="Two years."), Gold(doc="gone.md")]
+    gold = [Gold(doc="gone.md"), Gold(doc="b.md", span="Two years.")]
     cases.save_gold(database, found.case.case_id, "U5", gold=gold)
     found = load(database, trace_id)
-    assert [(page.document_id, page.span) for page in found.pages] == [(right, "Two years.")]
-    assert found.page_at_hand == found.pages[0]
+    (page,) = found.pages
+    assert (page.document_id, page.span, page.number) == (right, "Two years.", 1)
+    assert found.page_at_hand == page
+
+
+def test_of_two_pages_with_one_path_that_of_the_source_is_shown(database: Database) -> None:
+    wiki, handbook = (add_page(database, source, "index.md") for source in ("wiki", "handbook"))
+    trace_id = ask(database)
+    flag(database, trace_id, document_id=handbook)
+    assert [page.document_id for page in load(database, trace_id).pages] == [handbook]
+    gold = [Gold(doc="index.md", source="wiki"), Gold(doc="index.md")]
+    found = load(database, trace_id)
+    cases.save_gold(database, found.case.case_id, "U5", gold=gold)
+    assert [page.document_id for page in load(database, trace_id).pages] == [wiki, wiki]
+
+
+def test_what_is_marked_as_wrong_is_one_page(database: Database) -> None:
+    used, right = (add_page(database, "wiki", path) for path in ("a.md", "b.md"))
+    trace_id = ask(database)
+    keep(database, trace_id, used, "a.md")
+    flag(database, trace_id)
+    found = load(database, trace_id)
+    assert found.page_at_hand and found.page_wrong is None
+    cases.mark_page_wrong(database, found.case.case_id, "U5", found.page_at_hand.gold)
+    assert load(database, trace_id).page_wrong == found.page_at_hand
+    cases.save_gold(database, found.case.case_id, "U5", gold=[Gold(doc="b.md")])
+    found = load(database, trace_id)
+    assert found.page_at_hand and found.page_at_hand.document_id == right
+    assert found.page_wrong == found.used
 
 
 @pytest.mark.parametrize(("angle", "is_alike"), [(0.2, True), (1.0, False)])
@@ -142,15 +169,24 @@ def test_there_is_no_review_of_no_case(database: Database) -> None:
     [
         ("Two years.", True),
         ("the  rule:\nTwo\tyears.", True),
-        ("two years.", False),
+        ("two years", True),
+        ("as HR says in its own tool", True),  # as Slack or a browser shows it
+        ("**HR** says", True),
         ("Three years.", False),
+        ("the rule years", False),
+        ("the rule: Two years. as HR knows", False),
+        ("**", False),
     ],
 )
-def test_a_passage_stands_in_a_page_whatever_the_white_space(
+def test_a_passage_stands_in_a_page_whatever_its_white_space_and_markup(
     database: Database, span: str, is_held: bool
 ) -> None:
     page = add_page(database, "wiki", "a.md")
-    change(database, "UPDATE documents SET text = E'# Leave\\n\\nthe rule: Two\\nyears.'")
+    change(
+        database,
+        "UPDATE documents SET text ="
+        " E'# Leave\\n\\nthe rule: Two\\nyears.\\n\\nas **HR** says in its _own_ `tool`'",
+    )
     assert review.holds(database, page, span) is is_held
     assert review.holds(database, page + 1, span) is False
 
@@ -176,26 +212,3 @@ def test_a_link_is_known_by_its_address_alone(database: Database, url: str, is_f
     )
     found = review.find_linked_page(database, ["https://other.example/", url])
     assert found == (page if is_found else None)
-
-
-def test_a_reply_answers_the_last_question_before_it(database: Database) -> None:
-    for number, (outcome, question) in enumerate([("answered", "one?"), ("abstained", "two?")]):
-        trace_id = ask(database, outcome, question=question)
-        with database.transaction() as connection:
-            connection.execute(
-                text("""
-                    UPDATE traces SET message_ts = :ts, answer_ts = '{1767225699.000001}'
-                    WHERE trace_id = :trace_id
-                """),
-                {"ts": f"176722560{number}.000001", "trace_id": trace_id},
-            )
-
-    def find(reply_ts: str) -> tuple[str, bool] | None:
-        found = review.find_question(database, "C1", "1767225600.000001", reply_ts)
-        return (found.question, found.is_open) if found else None
-
-    assert find("1767225600.000000") is None
-    assert find("1767225600.500000") == ("one?", False)
-    assert find("1767225602.000001") == ("two?", True)
-    change(database, """UPDATE traces SET settings = '{"deleted": true}' WHERE question = 'two?'""")
-    assert find("1767225602.000001") == ("one?", False)

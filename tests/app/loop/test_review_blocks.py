@@ -3,17 +3,15 @@
 import re
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Any
 from uuid import UUID
 
 import pytest
 
-from app import blocks, modals
-from app.feedback import Page
+from app import blocks
 from app.loop import review_blocks
-from app.loop.cases import Case, Reply, State
-from app.loop.faults import Fault
+from app.loop.cases import Case, State
 from app.loop.review import Asked, Flag, Found, KnownPage, Review
+from app.loop.stages import Fault
 from retrieval.metrics import Gold
 from tests.stand_ins import slack_limits
 
@@ -27,7 +25,7 @@ CASE = Case(
     type="flagged",
     question="how long is the queue?",
     history=(),
-    gold_any=(),
+    gold_any=(Gold(doc="queue.md", span="The queue holds 500 jobs.", source="wiki"),),
     gold_all=(),
     answer="",
     held_out=False,
@@ -36,6 +34,7 @@ CASE = Case(
     reviewed_at=None,
     orphaned_at=None,
     page_wrong_by=None,
+    page_wrong=None,
     review_channel_id=None,
     review_ts=None,
     trace_ids=(TRACE_ID,),
@@ -63,7 +62,7 @@ REVIEW = Review(
         ),
     ),
     fault=Fault(stage="generation", why="the right page was used", is_known=True),
-    pages=(replace(PAGE, span="The queue holds 500 jobs."),),
+    pages=(replace(PAGE, span="The queue holds 500 jobs.", number=0),),
     used=PAGE,
     alike=None,
 )
@@ -78,20 +77,6 @@ def read(message: blocks.Message) -> list[str]:
         for holder in (block, *block.get("elements", []))
         if "text" in holder
     ]
-
-
-def submitted(view: modals.View, **values: Any) -> modals.View:
-    """The form as it comes back: with these values, else as it was opened."""
-    state = {}
-    for block in view["blocks"]:
-        if block["type"] == "input":
-            name, element = block["block_id"], block["element"]
-            filled = {
-                "value": element.get("initial_value"),
-                "selected_option": element.get("initial_option"),
-            }
-            state[name] = {name: filled | values.get(name, {})}
-    return {**view, "state": {"values": state}}
 
 
 def test_a_case_reads_from_what_was_asked_to_what_answers() -> None:
@@ -126,7 +111,9 @@ def test_however_much_there_is_to_show_slack_takes_it(character: str) -> None:
     page = replace(PAGE, title=long, url=f"https://wiki.example/{long}", owner=long, span=long)
     review = replace(
         REVIEW,
-        case=replace(CASE, question=long, answer=long, page_wrong_by="U1"),
+        case=replace(
+            CASE, question=long, answer=long, page_wrong_by="U1", page_wrong=Gold(doc=long)
+        ),
         flags=tuple(Flag(user_id=f"U{n}", reason="not_asked", note=long) for n in range(90)),
         answer=long,
         found=tuple(
@@ -141,20 +128,6 @@ def test_however_much_there_is_to_show_slack_takes_it(character: str) -> None:
         assert len(shown) <= slack_limits.MESSAGE_BLOCKS
         assert sum(map(len, read(message))) <= blocks.MESSAGE_TEXT
         assert len(message.text) <= blocks.FALLBACK_TEXT
-    view = review_blocks.build_case_view(review)
-    assert slack_limits.view_problems(view) == []
-    choice = Page(document_id=7, title=long, path=long)
-    assert slack_limits.view_problems(review_blocks.build_page_view(CASE.case_id, choice)) == []
-    reply = Reply(
-        reply_id="C1-1767225601.000001",
-        question=long,
-        answer=long,
-        document_id=7,
-        user_id="U1",
-        trace_id=TRACE_ID,
-    )
-    assert slack_limits.view_problems(review_blocks.build_reply_view(reply, choice)) == []
-    assert slack_limits.view_problems(review_blocks.build_saved_view(CASE)) == []
 
 
 def test_nothing_in_a_case_calls_anybody_or_leads_elsewhere() -> None:
@@ -172,11 +145,6 @@ def test_nothing_in_a_case_calls_anybody_or_leads_elsewhere() -> None:
         review_blocks.build_unknown_owner(page, "U9"),
         review_blocks.build_wrong_page(page, "U9", None),
         review_blocks.build_told_owner(page, "U9", "C1"),
-        *(
-            block["text"]["text"]
-            for block in review_blocks.build_case_view(review)["blocks"]
-            if block["type"] == "section"
-        ),
     ]
     for words in texts:
         ours = re.sub(r"<@U9>|<#C1>|<https://stand-in[^>]*>", "", words)
@@ -211,12 +179,22 @@ def test_who_decided_is_told_in_place_of_the_buttons() -> None:
     at_terminal = replace(CASE, state="approved", reviewer="ann <!here>")
     message = review_blocks.build_message(replace(REVIEW, case=at_terminal), None)
     assert message.blocks[-1]["elements"][0]["text"] == "ann &lt;!here&gt; has made it a case"
-    marked = replace(CASE, page_wrong_by="ann")
-    told = read(review_blocks.build_message(replace(REVIEW, case=marked), None))
-    assert "ann says that the page is wrong" in told
 
 
-def test_a_page_can_be_marked_as_wrong_once_and_only_where_one_is_known() -> None:
+def test_the_page_that_is_wrong_is_named() -> None:
+    def find_said(review: Review) -> str:
+        *_, last = read(review_blocks.build_message(review, None))
+        return last
+
+    marked = replace(CASE, page_wrong_by="ann", page_wrong=Gold(doc="queue.md", source="wiki"))
+    told = "ann says that a page is wrong: <https://wiki.example/queue|The queue>"
+    assert find_said(replace(REVIEW, case=marked)) == told
+    elsewhere = replace(marked, page_wrong=Gold(doc="<gone>.md", source="wiki"))
+    told = "ann says that a page is wrong: &lt;gone&gt;.md"
+    assert find_said(replace(REVIEW, case=elsewhere)) == told
+
+
+def test_each_page_can_be_marked_as_wrong_once_and_only_where_one_is_known() -> None:
     def find_buttons(review: Review) -> list[str]:
         buttons = review_blocks.build_message(review, None).blocks[-1]["elements"]
         return [button["action_id"] for button in buttons]
@@ -224,51 +202,13 @@ def test_a_page_can_be_marked_as_wrong_once_and_only_where_one_is_known() -> Non
     assert review_blocks.PAGE_WRONG in find_buttons(REVIEW)
     assert review_blocks.PAGE_WRONG in find_buttons(replace(REVIEW, pages=()))
     assert review_blocks.PAGE_WRONG not in find_buttons(replace(REVIEW, pages=(), used=None))
-    marked = replace(REVIEW, case=replace(CASE, page_wrong_by="U1"))
-    assert review_blocks.PAGE_WRONG not in find_buttons(marked)
+    for source, is_other in (("wiki", False), ("handbook", True)):
+        wrong = Gold(doc="queue.md", source=source)
+        marked = replace(REVIEW, case=replace(CASE, page_wrong_by="U1", page_wrong=wrong))
+        assert (review_blocks.PAGE_WRONG in find_buttons(marked)) is is_other
 
 
-def test_what_stands_in_the_form_is_what_a_case_is_made_of() -> None:
-    review = replace(REVIEW, pages=(*REVIEW.pages, replace(PAGE, document_id=8)))
-    decision = review_blocks.parse_case_view(submitted(review_blocks.build_case_view(review)))
-    assert decision == review_blocks.Decision(
-        case_id=CASE.case_id,
-        question=CASE.question,
-        document_ids=(7, 8),
-        spans=("The queue holds 500 jobs.", ""),
-    )
-
-
-def test_while_a_passage_is_looked_for_there_is_no_field_for_it() -> None:
-    unknown = replace(REVIEW, pages=(PAGE,))
-    view = review_blocks.build_case_view(unknown, is_looking=True)
-    names = [block.get("block_id") for block in view["blocks"] if block["type"] == "input"]
-    assert names == [review_blocks.QUESTION]
-    assert review_blocks.parse_case_view(submitted(view)).spans == ("",)
-    found = review_blocks.add_spans(unknown, {7: "The queue holds 500 jobs."})
-    assert review_blocks.build_case_view(found) == review_blocks.build_case_view(REVIEW)
-
-
-def test_a_page_that_is_gone_is_told_before_none_is_taken_for_right() -> None:
+def test_a_page_that_is_gone_is_told() -> None:
     gone = replace(REVIEW, case=replace(CASE, gold_any=(Gold(doc="<old>.md"),)), pages=())
-    told = review_blocks.build_case_view(gone)["blocks"][-1]["text"]["text"]
-    assert told == (
-        f"The page that was named, &lt;old&gt;.md, is not in the index. {review_blocks.NO_PAGE}"
-    )
-
-
-def test_a_reply_comes_back_as_it_was_filled_in() -> None:
-    reply = Reply(
-        reply_id="C1-1767225601.000001",
-        question="how long?",
-        answer="500",
-        document_id=7,
-        user_id="U5",
-        trace_id=TRACE_ID,
-    )
-    page = Page(document_id=7, title="The queue", path="queue.md")
-    view = submitted(review_blocks.build_reply_view(reply, page))
-    assert review_blocks.parse_reply_view(view, "U5") == reply
-    without = replace(reply, trace_id=None, document_id=None)
-    view = submitted(review_blocks.build_reply_view(without, None))
-    assert review_blocks.parse_reply_view(view, "U5") == without
+    (*_, told) = read(review_blocks.build_message(gone, None))
+    assert told == "The page that was named, &lt;old&gt;.md, is not in the index now."

@@ -90,6 +90,17 @@ def test_a_time_that_is_long_past_is_not_made_up_for(database: Database) -> None
     assert work.done == 0
 
 
+def test_the_first_night_is_made_up_for_when_it_was_stopped(database: Database) -> None:
+    clock = Clock(NIGHT - MINUTE)
+    stopped = start(database, Counting(schedule.Stopped("A new version comes.")), clock)
+    clock.now = NIGHT
+    assert stopped.run_due() is None
+    work = Counting()
+    assert start(database, work, NIGHT + 5 * MINUTE).run_due() == NIGHT
+    assert work.done == 1
+    assert find_rows(database) == [(NIGHT, True)]
+
+
 def test_one_of_two_processes_does_it(database: Database) -> None:
     clock = Clock(NIGHT - MINUTE)
     begun, go_on = Event(), Event()
@@ -154,7 +165,8 @@ def test_the_thread_does_what_is_due_and_ends_with_the_block(database: Database)
         assert begun.wait(10)
     assert ended.is_set()
     # What was stopped is free to be begun by the next process.
-    assert find_rows(database) == [(NIGHT - DAY, True)]
+    assert find_rows(database) == [(NIGHT - DAY, True), (NIGHT, False)]
+    assert start(database, Counting(), NIGHT + 2 * MINUTE).run_due() == NIGHT
 
 
 def test_a_database_that_is_away_does_not_end_the_thread(
