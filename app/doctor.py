@@ -64,6 +64,11 @@ def _examine_settings(settings: Settings) -> Iterator[Finding]:
         serve.find_tokens(settings)
     except ConfigError as error:
         yield _note(f"{error} The terminal does without.")
+    if settings.eval_schedule is None and (settings.report_channel or settings.tickets):
+        yield _note(
+            "REPORT_CHANNEL or TICKETS is set, and EVAL_SCHEDULE is not: nothing is reported but "
+            "by `footnote eval --cases --post`."
+        )
 
 
 def _examine_policies(connection: Connection) -> Iterator[Finding]:

@@ -129,7 +129,8 @@ def _build_decided(case: Case) -> Iterator[str]:
 def _build_flag(flag: Flag) -> str:
     said = ": " + REASONS[flag.reason] if flag.reason else ""
     note = f" – “{flatten(flag.note)}”" if flag.note else ""
-    return f"👎 {flag.user_id}{said}{note}"
+    page = f" – names {flatten(flag.page)}" if flag.page else ""
+    return f"👎 {flag.user_id}{said}{note}{page}"
 
 
 def _build_answer(review: Review) -> Iterator[str]:

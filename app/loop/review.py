@@ -24,6 +24,7 @@ class Flag:
     user_id: str
     reason: Reason | None
     note: str | None
+    page: str | None = None  # the path of the one that they name as right
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -185,7 +186,7 @@ def _load_answer(connection: Connection, trace_id: UUID | None) -> tuple[str, bo
 def _load_flags(connection: Connection, trace_ids: Sequence[UUID]) -> tuple[Flag, ...]:
     rows = connection.execute(
         text("""
-            SELECT user_id, reason, note FROM feedback
+            SELECT user_id, reason, note, right_path AS page FROM feedback
             WHERE trace_id = ANY(:trace_ids) AND vote < 0 ORDER BY voted_at
         """),
         {"trace_ids": list(trace_ids)},

@@ -128,6 +128,8 @@ def _build_flag(flag: Flag, count: int) -> str:
         line += f": {modals.REASONS[flag.reason]}"
     if flag.note:
         line += f" – “{mrkdwn.quote(flag.note, QUOTED_NOTE)}”"
+    if flag.page:
+        line += f" – names {mrkdwn.quote(flag.page, PLACE_LENGTH)}"
     return line
 
 

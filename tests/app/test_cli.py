@@ -511,10 +511,11 @@ def test_doctor_finds_what_is_missing(database_url: str, empty_url: str) -> None
 
 
 def test_doctor_is_content_with_the_sample(indexed_url: str) -> None:
-    findings = load(indexed_url, "doctor", "--json")["findings"]
+    findings = load(indexed_url, "doctor", "--json", REPORT_CHANNEL="C1")["findings"]
     assert all(set(finding) == {"level", "text"} for finding in findings)
     assert {finding["level"] for finding in findings} == {"ok", "note"}
     texts = " ".join(finding["text"] for finding in findings)
     assert "35 documents of tenant acme" in texts
     assert "ANTHROPIC_API_KEY is not set" in texts
+    assert "EVAL_SCHEDULE is not: nothing is reported" in texts
     assert "Row-level security is on for every table" in texts

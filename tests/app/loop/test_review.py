@@ -58,7 +58,7 @@ def test_a_case_comes_with_its_last_answer_and_all_flags(database: Database) -> 
     assert found.case.trace_ids == (newer, older)
     assert found.flags == (
         Flag(user_id="U1", reason="wrong", note="no"),
-        Flag(user_id="U2", reason=None, note=None),
+        Flag(user_id="U2", reason=None, note=None, page="a.md"),
     )
     assert (found.answer, found.is_abstained) == ("Forever.", False)
     assert found.found == (Found(place="a.md", url="", relevance=0.4, is_kept=True),)

@@ -97,12 +97,12 @@ def test_a_case_reads_from_what_was_asked_to_what_answers() -> None:
 def test_one_person_has_one_line_with_what_they_said_last() -> None:
     flags = (
         Flag(user_id="U1", reason="wrong", note=None),
-        Flag(user_id="U2", reason=None, note=None),
+        Flag(user_id="U2", reason=None, note=None, page="a/*b*.md"),
         Flag(user_id="U1", reason="outdated", note=None),
     )
     head, lines, *_ = read(review_blocks.build_message(replace(REVIEW, flags=flags), None))
     assert head.startswith("*An answer was flagged* by 2 people in <#C1>\n")
-    assert lines == "👎 <@U1>, 2 times: It is outdated\n👎 <@U2>"
+    assert lines == "👎 <@U1>, 2 times: It is outdated\n👎 <@U2> – names `a/*b*.md`"
 
 
 @pytest.mark.parametrize("character", ["&", "x", "*", "<", "\u202e", "word "])
