@@ -98,6 +98,7 @@ class Settings(BaseSettings):
         description="Folder of the embedded server's data",
     )
     tenant_id: Word = Field("default", description="Whose documents and traces are used")
+    sources: Path | None = Field(None, description="File that names the sources, sources.yml")
     embedding_model: Word = Field(PACKAGED, description="sentence-transformers name or folder")
     rerank_model: Word | None = Field(
         None, description="CrossEncoder name or folder; unset: late interaction"
@@ -142,6 +143,11 @@ class Settings(BaseSettings):
     github_api_url: Url = Field("https://api.github.com", description="Base URL of GitHub's API")
     freshness_days: int = Field(
         365, gt=0, le=36_500, description="How long a page counts as verified"
+    )
+    questions_per_person: int = Field(60, gt=0, description="Answered an hour, at most")
+    questions_per_channel: int = Field(300, gt=0, description="Answered an hour, at most")
+    retention_days: int | None = Field(
+        None, gt=0, le=36_500, description="How long questions and answers are kept; unset: always"
     )
     prices: Annotated[dict[str, tuple[Price, Price]], NoDecode, BeforeValidator(_parse_json)] = (
         Field({}, description="USD per million input and output tokens, by model, in JSON")

@@ -2,14 +2,13 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import closing
-from dataclasses import asdict, dataclass
-from typing import Any, Literal
 
 from sqlalchemy import Connection, text
 
-from app import parts, serve
+from app import findings, parts, serve
 from app.config import Settings
 from app.database import open_database
+from app.findings import Finding
 from retrieval import generations, relevance
 from retrieval.db import Database
 from retrieval.embedding import Embedder
@@ -18,34 +17,23 @@ from retrieval.rerank import Reranker
 from retrieval.tuning import DEFAULT
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
-    """One thing that was looked at."""
-
-    level: Literal["ok", "note", "error"]
-    text: str  # what was found and, unless all is well, what to do
-
-    def to_json(self) -> dict[str, Any]:
-        return asdict(self)
-
-
 def examine(settings: Settings) -> list[Finding]:
     """Everything that can be looked at without changing anything, errors as findings."""
-    findings = list(_examine_settings(settings))
+    found = list(_examine_settings(settings))
     try:
         embedder = parts.load_embedder(settings)
-        findings.append(_ok(f"Embedding model {embedder.name} loads."))
+        found.append(findings.ok(f"Embedding model {embedder.name} loads."))
         reranker = parts.load_reranker(settings)
         database = open_database(settings)
     except ConfigError as error:
-        return [*findings, _error(str(error))]
-    findings.append(_ok("The database answers, with pgvector and the schema of this version."))
+        return [*found, findings.error(str(error))]
+    found.append(findings.ok("The database answers, with pgvector and the schema of this version."))
     with closing(database), database.transaction() as connection:
-        findings += _examine_policies(connection)
-        findings += _examine_index(connection, embedder)
-        findings += _examine_relevance(connection, reranker, embedder)
-        findings += _examine_documents(connection, database, settings.freshness_days)
-    return findings
+        found += _examine_policies(connection)
+        found += _examine_index(connection, embedder)
+        found += _examine_relevance(connection, reranker, embedder)
+        found += _examine_documents(connection, database, settings.freshness_days)
+    return found
 
 
 def build_text(findings: Sequence[Finding]) -> str:
@@ -59,13 +47,13 @@ def build_text(findings: Sequence[Finding]) -> str:
 
 def _examine_settings(settings: Settings) -> Iterator[Finding]:
     if settings.anthropic_api_key is None:
-        yield _note("ANTHROPIC_API_KEY is not set: answers are quoted from the documents.")
+        yield findings.note("ANTHROPIC_API_KEY is not set: answers are quoted from the documents.")
     try:
         serve.find_tokens(settings)
     except ConfigError as error:
-        yield _note(f"{error} The terminal does without.")
+        yield findings.note(f"{error} The terminal does without.")
     if settings.eval_schedule is None and (settings.report_channel or settings.tickets):
-        yield _note(
+        yield findings.note(
             "REPORT_CHANNEL or TICKETS is set, and EVAL_SCHEDULE is not: nothing is reported but "
             "by `footnote eval --cases --post`."
         )
@@ -85,25 +73,27 @@ def _examine_policies(connection: Connection) -> Iterator[Finding]:
     ).scalars()
     names = ", ".join(open_tables)
     if bypasses:
-        yield _error("The role footnote_app bypasses row-level security: ALTER ROLE … NOBYPASSRLS.")
+        yield findings.error(
+            "The role footnote_app bypasses row-level security: ALTER ROLE … NOBYPASSRLS."
+        )
     elif names:
-        yield _error(f"No row-level security on {names}: run `footnote migrate`.")
+        yield findings.error(f"No row-level security on {names}: run `footnote migrate`.")
     else:
-        yield _ok("Row-level security is on for every table.")
+        yield findings.ok("Row-level security is on for every table.")
 
 
 def _examine_index(connection: Connection, embedder: Embedder) -> Iterator[Finding]:
     active = generations.load(connection, "active")
     if active is None:
-        yield _error("Nothing is indexed. Run `footnote ingest` on a folder of documents.")
+        yield findings.error("Nothing is indexed. Run `footnote ingest` on a folder of documents.")
         return
     difference = active.difference(embedder, DEFAULT)
     if difference:
-        yield _error(f"The index does not fit: {difference}. Run `footnote ingest`.")
+        yield findings.error(f"The index does not fit: {difference}. Run `footnote ingest`.")
     else:
-        yield _ok(f"The index is complete: {active.chunk_count:,} chunks.")
+        yield findings.ok(f"The index is complete: {active.chunk_count:,} chunks.")
     if generations.load(connection, "building"):
-        yield _note("A new index is half built. Run `footnote ingest` again to finish it.")
+        yield findings.note("A new index is half built. Run `footnote ingest` again to finish it.")
 
 
 def _examine_relevance(
@@ -112,9 +102,9 @@ def _examine_relevance(
     try:
         model = relevance.load(connection, relevance.build_basis(reranker, embedder, DEFAULT))
     except ConfigError as error:
-        yield _error(str(error))
+        yield findings.error(str(error))
         return
-    yield _ok(
+    yield findings.ok(
         f"Reranker {reranker.name}: relevance fitted on {model.fitted_on} on "
         f"{', '.join(model.cases)}; floor {model.floor:.4f}."
     )
@@ -132,11 +122,13 @@ def _examine_documents(
         {"days": freshness_days},
     ).one()
     if row.total:
-        yield _ok(f"{row.total:,} documents of tenant {database.tenant_id}.")
+        yield findings.ok(f"{row.total:,} documents of tenant {database.tenant_id}.")
     if row.total and not row.dated:
-        yield _note("No document says when it was last verified: their age cannot be judged.")
+        yield findings.note(
+            "No document says when it was last verified: their age cannot be judged."
+        )
     if row.stale:
-        yield _note(
+        yield findings.note(
             f"{row.stale:,} documents were last verified more than {freshness_days} days ago: "
             "ask their owners."
         )
@@ -148,16 +140,4 @@ def _examine_documents(
     ).all()
     if titles:
         listed = ", ".join(f"“{each.title}” ({each.pages})" for each in titles)
-        yield _note(f"Several pages have one title: {listed}. Which one holds?")
-
-
-def _ok(text: str) -> Finding:
-    return Finding(level="ok", text=text)
-
-
-def _note(text: str) -> Finding:
-    return Finding(level="note", text=text)
-
-
-def _error(text: str) -> Finding:
-    return Finding(level="error", text=text)
+        yield findings.note(f"Several pages have one title: {listed}. Which one holds?")

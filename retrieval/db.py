@@ -1,8 +1,9 @@
 """The database: engine, schema version, the role that cannot see past its tenant, the server."""
 
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from copy import copy
 from pathlib import Path
 
 from alembic import command
@@ -20,35 +21,49 @@ from retrieval.errors import ConfigError
 MIN_PGVECTOR = (0, 8)  # the first with iterative scans, without which filtered search loses rows
 
 
+EVERYONE = ("everyone", "public")  # what each colleague may read; public: strangers, too
+EVERYTHING = ("*",)  # every audience has it
+
+
 class Database:
-    """An engine whose every transaction runs as one tenant, under row-level security."""
+    """An engine whose every transaction runs as one tenant, under row-level security.
+
+    It reads as the audiences do that it is bound to: as everyone does, unless it is told
+    otherwise. Those made of it share its connections.
+    """
 
     def __init__(self, url: str, *, tenant_id: str) -> None:
         """Connect lazily; raises ConfigError only for a URL that is none."""
         self.tenant_id = tenant_id
+        self.audiences: tuple[str, ...] = EVERYONE
         self.engine = _engine(url)
         event.listen(self.engine, "connect", lambda connection, _: register_vector(connection))
 
-    def transaction(
-        self, audiences: Sequence[str] = ("everyone",)
-    ) -> AbstractContextManager[Connection]:
+    def reading_as(self, audiences: Iterable[str]) -> "Database":
+        """The same tenant's, of which nothing is read but what one of these audiences may."""
+        other = copy(self)
+        other.audiences = tuple(audiences)
+        return other
+
+    @property
+    def unrestricted(self) -> "Database":
+        """The same tenant's, all of it: for work of which nobody is shown anything."""
+        return self.reading_as(EVERYTHING)
+
+    def transaction(self) -> AbstractContextManager[Connection]:
         """One transaction that sees and writes only this tenant's rows for these audiences.
 
         The role and the settings end with the transaction, so a pooled connection carries
         nothing over.
         """
-        return self._begin(self.engine, audiences)
+        return self._begin(self.engine)
 
-    def snapshot(
-        self, audiences: Sequence[str] = ("everyone",)
-    ) -> AbstractContextManager[Connection]:
+    def snapshot(self) -> AbstractContextManager[Connection]:
         """As transaction, for reading: every statement sees the rows as the first one did."""
-        return self._begin(
-            self.engine.execution_options(isolation_level="REPEATABLE READ"), audiences
-        )
+        return self._begin(self.engine.execution_options(isolation_level="REPEATABLE READ"))
 
     @contextmanager
-    def _begin(self, engine: Engine, audiences: Sequence[str]) -> Iterator[Connection]:
+    def _begin(self, engine: Engine) -> Iterator[Connection]:
         with engine.begin() as connection:
             connection.execute(
                 text(
@@ -56,7 +71,7 @@ class Database:
                     " set_config('footnote.tenant_id', :tenant_id, true),"
                     " set_config('footnote.audiences', :audiences, true)"
                 ),
-                {"tenant_id": self.tenant_id, "audiences": ",".join(audiences)},
+                {"tenant_id": self.tenant_id, "audiences": ",".join(self.audiences)},
             )
             yield connection
 

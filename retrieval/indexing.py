@@ -17,7 +17,7 @@ import numpy as np
 from pgvector import HalfVector
 from sqlalchemy import Connection, text
 
-from retrieval import chunking, generations, identifiers, lexical, token_vectors
+from retrieval import audiences, chunking, generations, identifiers, lexical, token_vectors
 from retrieval.db import Database
 from retrieval.embedding import Embedder, Vectors
 from retrieval.errors import ConfigError
@@ -65,6 +65,7 @@ def ingest(
     still there. Raises ConfigError when another ingest of the source is running, or when
     prune would remove every document.
     """
+    database = database.unrestricted
     with _only_one(database, source):
         known = _load_known(database, source)
         documents, skipped, notes = _sort(reads)
@@ -234,9 +235,10 @@ def _load_documents(
     """
     rows = connection.execute(
         text("""
-            SELECT source, path, title, url, text, owner, updated_at, verified_at, language,
-                   content_hash
-            FROM documents
+            SELECT source, path, title, url, text, owner, updated_at, stated_on AS verified_at,
+                   language, array_remove(audience, '*') AS audience, freshness_days,
+                   is_superseded, superseded_by, anchors, content_hash
+            FROM documents JOIN audiences USING (audience_id)
             WHERE NOT EXISTS (
                 SELECT FROM sections
                 WHERE sections.document_id = documents.document_id
@@ -247,7 +249,10 @@ def _load_documents(
         {"generation_id": without.generation_id if without else None},
     )
     fields = [dict(row._mapping) for row in rows]
-    return [(row.pop("source"), Document(**row)) for row in fields]
+    return [
+        (row.pop("source"), Document(**{**row, "audience": tuple(row["audience"])}))
+        for row in fields
+    ]
 
 
 def _fit_projection(documents: Sequence[Document], embedder: Embedder, tuning: Tuning) -> Vectors:
@@ -306,23 +311,31 @@ def _write(connection: Connection, generation: Generation, item: _Item, tuning: 
     )
     section_ids = _save_sections(connection, generation, document_id, item.sections)
     _save_chunks(connection, generation, section_ids, item)
-    _save_lexical_postings(connection, generation, section_ids, item, tuning)
-    _save_identifier_postings(connection, generation, section_ids, item)
+    _save_lexical_postings(connection, section_ids, item, tuning)
+    _save_identifier_postings(connection, section_ids, item)
 
 
 def _save_document(connection: Connection, item: _Item) -> int:
     document = item.document
+    audience_ids = audiences.load_ids(connection, [document.audience])
     document_id: int = connection.execute(
         text("""
-            INSERT INTO documents (tenant_id, source, path, title, url, owner, language, text,
-                                   updated_at, verified_at, content_hash)
-            VALUES (current_setting('footnote.tenant_id'), :source, :path, :title, :url, :owner,
-                    :language, :text, :updated_at, :verified_at, :content_hash)
+            INSERT INTO documents (tenant_id, audience_id, source, path, title, url, owner,
+                                   language, text, updated_at, stated_on, verified_at,
+                                   freshness_days, is_superseded, superseded_by, anchors,
+                                   content_hash)
+            VALUES (current_setting('footnote.tenant_id'), :audience_id, :source, :path, :title,
+                    :url, :owner, :language, :text, :updated_at, :stated_on, :stated_on,
+                    :freshness_days, :is_superseded, :superseded_by, :anchors, :content_hash)
             ON CONFLICT (tenant_id, source, path) DO UPDATE SET
-                title = excluded.title, url = excluded.url, owner = excluded.owner,
-                language = excluded.language, text = excluded.text,
-                updated_at = excluded.updated_at, verified_at = excluded.verified_at,
-                content_hash = excluded.content_hash, indexed_at = now()
+                audience_id = excluded.audience_id, title = excluded.title, url = excluded.url,
+                owner = excluded.owner, language = excluded.language, text = excluded.text,
+                updated_at = excluded.updated_at, stated_on = excluded.stated_on,
+                verified_at = greatest(excluded.stated_on, documents.confirmed_on),
+                freshness_days = excluded.freshness_days,
+                is_superseded = excluded.is_superseded, superseded_by = excluded.superseded_by,
+                anchors = excluded.anchors, content_hash = excluded.content_hash,
+                indexed_at = now()
             RETURNING document_id
         """),
         {
@@ -334,7 +347,12 @@ def _save_document(connection: Connection, item: _Item) -> int:
             "language": document.language,
             "text": document.text,
             "updated_at": document.updated_at,
-            "verified_at": document.verified_at,
+            "stated_on": document.verified_at,
+            "freshness_days": document.freshness_days,
+            "is_superseded": document.is_superseded,
+            "superseded_by": document.superseded_by,
+            "anchors": document.anchors,
+            "audience_id": audience_ids[document.audience],
             "content_hash": document.content_hash,
         },
     ).scalar_one()
@@ -358,10 +376,10 @@ def _save_sections(
     ]
     saved = connection.execute(
         text("""
-            INSERT INTO sections (tenant_id, audience, generation_id, document_id, content_hash,
+            INSERT INTO sections (tenant_id, audience_id, generation_id, document_id, content_hash,
                                   language, ordinal, heading_path, text, span_start, span_end,
                                   token_count)
-            SELECT tenant_id, audience, :generation_id, document_id, content_hash, language,
+            SELECT tenant_id, audience_id, :generation_id, document_id, content_hash, language,
                    row.ordinal, row.heading_path, row.text, row.span_start, row.span_end,
                    row.token_count
             FROM documents, jsonb_to_recordset(CAST(:rows AS jsonb)) AS row(
@@ -400,10 +418,10 @@ def _save_chunks(
     ]
     connection.execute(
         text("""
-            INSERT INTO chunks (tenant_id, audience, generation_id, section_id, ordinal,
+            INSERT INTO chunks (tenant_id, audience_id, generation_id, section_id, ordinal,
                                 heading_path, text, embedding, token_vectors)
-            SELECT tenant_id, audience, :generation_id, section_id, :ordinal, :heading_path, :text,
-                   :embedding, :token_vectors
+            SELECT tenant_id, audience_id, :generation_id, section_id, :ordinal, :heading_path,
+                   :text, :embedding, :token_vectors
             FROM sections WHERE section_id = :section_id
         """),
         rows,
@@ -411,11 +429,7 @@ def _save_chunks(
 
 
 def _save_lexical_postings(
-    connection: Connection,
-    generation: Generation,
-    section_ids: Sequence[int],
-    item: _Item,
-    tuning: Tuning,
+    connection: Connection, section_ids: Sequence[int], item: _Item, tuning: Tuning
 ) -> None:
     rows = [
         (section_id, word, frequency)
@@ -431,10 +445,11 @@ def _save_lexical_postings(
                      AS row(section_id, word, folded, frequency),
                      (SELECT CAST(:language AS text) AS language) AS document
             ), saved AS (
-                INSERT INTO lexical_postings (tenant_id, generation_id, section_id, term, frequency)
-                SELECT current_setting('footnote.tenant_id'), :generation_id, section_id, term,
-                       sum(frequency)
-                FROM stemmed, unnest(stems) AS term GROUP BY section_id, term
+                INSERT INTO lexical_postings (tenant_id, audience_id, generation_id, section_id,
+                                              term, frequency)
+                SELECT tenant_id, audience_id, generation_id, section_id, term, sum(frequency)
+                FROM stemmed JOIN sections USING (section_id), unnest(stems) AS term
+                GROUP BY tenant_id, audience_id, generation_id, section_id, term
             )
             UPDATE sections SET word_count = counted.word_count
             FROM (SELECT section_id, sum(frequency) AS word_count FROM stemmed
@@ -442,7 +457,6 @@ def _save_lexical_postings(
             WHERE sections.section_id = counted.section_id
         """),
         {
-            "generation_id": generation.generation_id,
             "language": item.document.language,
             "ids": [section_id for section_id, _, _ in rows],
             "words": [word for _, word, _ in rows],
@@ -465,7 +479,7 @@ def _count_words(document: Document, section: Section, tuning: Tuning) -> dict[s
 
 
 def _save_identifier_postings(
-    connection: Connection, generation: Generation, section_ids: Sequence[int], item: _Item
+    connection: Connection, section_ids: Sequence[int], item: _Item
 ) -> None:
     named = identifiers.extract_names(item.document.path, item.document.title)
     pairs = [
@@ -475,13 +489,13 @@ def _save_identifier_postings(
     ]
     connection.execute(
         text("""
-            INSERT INTO identifier_postings (tenant_id, generation_id, section_id, identifier)
-            SELECT current_setting('footnote.tenant_id'), :generation_id, section_id, identifier
+            INSERT INTO identifier_postings (tenant_id, audience_id, generation_id, section_id,
+                                             identifier)
+            SELECT tenant_id, audience_id, generation_id, section_id, identifier
             FROM unnest(CAST(:ids AS bigint[]), CAST(:identifiers AS text[]))
-                 AS row(section_id, identifier)
+                 AS row(section_id, identifier) JOIN sections USING (section_id)
         """),
         {
-            "generation_id": generation.generation_id,
             "ids": [section_id for section_id, _ in pairs],
             "identifiers": [identifier for _, identifier in pairs],
         },

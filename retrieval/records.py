@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from datetime import date, datetime
 from typing import Literal, get_args
 
+Anchors = Literal["github", "mkdocs", "explicit"]
 Leg = Literal["dense", "lexical", "identifier", "late"]
 LEGS: tuple[Leg, ...] = get_args(Leg)
 
@@ -19,8 +20,14 @@ class Document:
     text: str  # newlines are \n, no NUL, front matter taken off
     owner: str | None = None
     updated_at: datetime | None = None  # aware, UTC; only from the page itself
-    verified_at: date | None = None  # when somebody last said that it is still true
+    verified_at: date | None = None  # when it says that somebody last said it is still true
     language: str = "english"  # a text search configuration of PostgreSQL's
+    audience: tuple[str, ...] = ("everyone",)  # who may read it, as audiences.parse has it
+    freshness_days: int | None = None  # how long it counts as verified; None: the setting's
+    is_superseded: bool = False  # it says that it no longer holds
+    superseded_by: str | None = None  # what it names in its place: a title, path or address
+    # How the site names its headings in addresses; None: it has no such names.
+    anchors: Anchors | None = None
     content_hash: str = ""  # sha256 of all of the above, in hexadecimal
 
 

@@ -1,6 +1,6 @@
 """The whole search: query -> legs -> fused -> reranked -> kept, with the time of each stage."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from functools import cache
@@ -81,6 +81,10 @@ class Retriever:
     def basis(self) -> Basis:
         """What a relevance model has to be fitted on to be of use here."""
         return relevance.build_basis(self.reranker, self.embedder, self.tuning)
+
+    def reading_as(self, audiences: Iterable[str]) -> "Retriever":
+        """The same parts, over what one of these audiences may read."""
+        return replace(self, database=self.database.reading_as(audiences))
 
     def check(self) -> None:
         """Raise what a search of the index as it is would: IndexMismatch or ConfigError."""

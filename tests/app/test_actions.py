@@ -10,6 +10,7 @@ from sqlalchemy import text
 from app import blocks, feedback, modals, posting
 from app.feedback import Complaint
 from app.records import Answer
+from retrieval import audiences
 from retrieval.db import Database
 from tests.app.bot import Bot, Json, connected, find_rows
 from tests.stand_ins import slack_limits
@@ -99,25 +100,23 @@ def votes(bot: Bot) -> dict[str, int]:
 
 
 def add_document(database: Database, title: str, path: str, audience: str = "everyone") -> int:
-    with database.transaction() as connection:
-        connection.execute(
+    with database.unrestricted.transaction() as connection:
+        audience_ids = audiences.load_ids(connection, [(audience,)])
+        added = connection.execute(
             text("""
-                INSERT INTO documents (tenant_id, audience, source, path, title, url, text,
+                INSERT INTO documents (tenant_id, audience_id, source, path, title, url, text,
                                        content_hash)
-                VALUES (:tenant_id, ARRAY[:audience], 'wiki', :path, :title, '', '', '')
+                VALUES (:tenant_id, :audience_id, 'wiki', :path, :title, '', '', '')
+                RETURNING document_id
             """),
             {
                 "tenant_id": database.tenant_id,
-                "audience": audience,
+                "audience_id": audience_ids[(audience,)],
                 "path": path,
                 "title": title,
             },
         )
-    with database.transaction([audience]) as connection:
-        found = connection.execute(
-            text("SELECT document_id FROM documents WHERE path = :path"), {"path": path}
-        )
-        return int(found.scalar_one())
+        return int(added.scalar_one())
 
 
 @pytest.mark.parametrize(("name", "vote"), [("positive_button", 1), ("negative_button", -1)])
@@ -260,7 +259,7 @@ def find_options(bot: Bot, view: Json, typed: str, user_id: str = "U1") -> dict[
 def test_pages_are_found_by_words_of_their_titles_in_any_case(bot: Bot, answer: Json) -> None:
     leave = add_document(bot.database, "Parental Leave in Übersee", "hr/leave.md")
     table = add_document(bot.database, "Leave: a table of 100% days", "hr/days.md")
-    add_document(bot.database, "Board minutes: leave", "board/leave.md", audience="board")
+    add_document(bot.database, "Board minutes: leave", "board/leave.md", audience="group:S1")
     other = Database(
         bot.database.engine.url.render_as_string(hide_password=False), tenant_id="other"
     )
@@ -276,7 +275,7 @@ def test_pages_are_found_by_words_of_their_titles_in_any_case(bot: Bot, answer: 
 
 
 def test_a_page_of_another_tenant_or_of_the_few_is_not_taken(bot: Bot, answer: Json) -> None:
-    secret = add_document(bot.database, "Board minutes", "board/1.md", audience="board")
+    secret = add_document(bot.database, "Board minutes", "board/1.md", audience="group:S1")
     assert send(bot, open_form(bot, answer), page=secret, note="see there") is None
     (row,) = find_rows(bot.database, "feedback")
     assert (row.right_path, row.note) == (None, "see there")

@@ -7,24 +7,26 @@ import pytest
 from sqlalchemy import create_engine, make_url, text
 from sqlalchemy.exc import DBAPIError
 
+from retrieval import audiences
 from retrieval.db import Database, migrate, open_database, refuse_pgvector
 from retrieval.errors import ConfigError
 from tests.conftest import Server
 
 INSERT = """
-INSERT INTO documents (tenant_id, audience, source, path, title, url, text, content_hash)
-VALUES (:tenant_id, CAST(:audience AS text[]), 's', :path, 't', 'u', 'x', 'h')
+INSERT INTO documents (tenant_id, audience_id, source, path, title, url, text, content_hash)
+VALUES (:tenant_id, :audience_id, 's', :path, 't', 'u', 'x', 'h')
 """
 
 
-def insert(database: Database, path: str, *, tenant_id: str, audience: str = "{everyone}") -> None:
+def insert(database: Database, path: str, *, tenant_id: str, audience: str = "everyone") -> None:
     with database.transaction() as connection:
-        values = {"tenant_id": tenant_id, "path": path, "audience": audience}
+        audience_ids = audiences.load_ids(connection, [(audience,)])
+        values = {"tenant_id": tenant_id, "path": path, "audience_id": audience_ids[(audience,)]}
         connection.execute(text(INSERT), values)
 
 
-def paths(database: Database, *audiences: str) -> list[str]:
-    with database.transaction(audiences or ("everyone",)) as connection:
+def paths(database: Database, *readers: str) -> list[str]:
+    with database.reading_as(readers or ("everyone",)).transaction() as connection:
         found = connection.execute(text("SELECT path FROM documents ORDER BY path")).scalars()
         return [str(path) for path in found]
 
@@ -57,15 +59,15 @@ def test_nobody_writes_for_another_tenant(database: Database, other: Database) -
 
 def test_an_audience_sees_what_it_may(database: Database) -> None:
     insert(database, "all.md", tenant_id="acme")
-    insert(database, "finance.md", tenant_id="acme", audience="{finance}")
+    insert(database, "finance.md", tenant_id="acme", audience="group:S1")
     assert paths(database) == ["all.md"]
-    assert paths(database, "finance") == ["finance.md"]
-    assert paths(database, "everyone", "finance") == ["all.md", "finance.md"]
+    assert paths(database, "group:S1") == ["finance.md"]
+    assert paths(database, "everyone", "group:S1") == ["all.md", "finance.md"]
 
 
 def test_no_audience_sees_nothing(database: Database) -> None:
     insert(database, "all.md", tenant_id="acme")
-    with database.transaction(()) as connection:
+    with database.reading_as(()).transaction() as connection:
         assert connection.execute(text("SELECT count(*) FROM documents")).scalar() == 0
 
 
@@ -74,7 +76,7 @@ def test_role_and_settings_end_with_the_transaction(database: Database) -> None:
         "SELECT current_user, current_setting('footnote.tenant_id', true),"
         " current_setting('footnote.audiences', true), pg_backend_pid()"
     )
-    with database.transaction(("finance",)) as connection:
+    with database.reading_as(("finance",)).transaction() as connection:
         *inside, backend = connection.execute(settings).one()
     with database.engine.connect() as connection:
         user, *after, same_backend = connection.execute(settings).one()
@@ -85,9 +87,9 @@ def test_role_and_settings_end_with_the_transaction(database: Database) -> None:
 
 
 def test_settings_end_with_a_failed_transaction_too(database: Database) -> None:
-    with pytest.raises(DBAPIError), database.transaction(("finance",)) as connection:
+    with pytest.raises(DBAPIError), database.reading_as(("finance",)).transaction() as connection:
         connection.execute(text("SELECT 1 / 0"))
-    insert(database, "finance.md", tenant_id="acme", audience="{finance}")
+    insert(database, "finance.md", tenant_id="acme", audience="group:S1")
     assert paths(database) == []
 
 

@@ -432,10 +432,10 @@ def insert_chunks(database: Database, count: int, *, seed: int) -> Vectors:
                     INSERT INTO documents (tenant_id, source, path, title, url, text, content_hash)
                     VALUES (:tenant_id, 's', 'p', 't', 'u', 'x', 'h') RETURNING document_id
                 )
-                INSERT INTO sections (tenant_id, audience, generation_id, document_id, ordinal,
+                INSERT INTO sections (tenant_id, generation_id, document_id, ordinal,
                                       heading_path, text, span_start, span_end, token_count,
                                       content_hash)
-                SELECT :tenant_id, '{everyone}', generation_id, document_id, ordinal, '{}', 'x',
+                SELECT :tenant_id, generation_id, document_id, ordinal, '{}', 'x',
                        0, 1, 1, 'h'
                 FROM generation, document, generate_series(0, :count - 1) AS ordinal
             """),
@@ -443,9 +443,9 @@ def insert_chunks(database: Database, count: int, *, seed: int) -> Vectors:
         )
         connection.execute(
             text("""
-                INSERT INTO chunks (tenant_id, audience, generation_id, section_id, ordinal,
+                INSERT INTO chunks (tenant_id, generation_id, section_id, ordinal,
                                     heading_path, text, embedding, token_vectors)
-                SELECT tenant_id, audience, generation_id, section_id, 0, '{}', 'x', :vector, ''
+                SELECT tenant_id, generation_id, section_id, 0, '{}', 'x', :vector, ''
                 FROM sections WHERE ordinal = :ordinal
             """),
             [

@@ -5,9 +5,10 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
-from sqlalchemy import make_url
+from sqlalchemy import text
 
 from app.rewrite import rewrite
+from retrieval import audiences
 from retrieval.db import Database
 from retrieval.embedding import Embedder
 from retrieval.records import Query, Turn
@@ -157,7 +158,7 @@ def test_a_name_that_is_known_as_something_else_is_not_told(wiki: Retriever) -> 
 
 
 def test_a_name_is_unknown_where_only_others_may_read_it(
-    server: Server, database_url: str, database: Database, embedder: Embedder
+    database: Database, embedder: Embedder
 ) -> None:
     ingest(
         database,
@@ -168,11 +169,11 @@ def test_a_name_is_unknown_where_only_others_may_read_it(
     retriever = build_retriever(database, embedder)
     question = ask("who owns the service marmalade-broker")
     assert retriever.retrieve(question).unknown == ()
-    for table in ("documents", "sections", "chunks"):
-        server.execute(
-            f"UPDATE {table} SET audience = '{{board}}' WHERE text LIKE '%marmalade%'",
-            database=str(make_url(database_url).database),
-        )
+    with database.unrestricted.transaction() as connection:
+        secret = connection.execute(
+            text("SELECT document_id FROM documents WHERE path = 'secret.md'")
+        ).scalar_one()
+        audiences.assign(connection, ("group:S1",), [secret])
     assert retriever.retrieve(question).unknown == ("marmalade-broker",)
 
 

@@ -235,10 +235,10 @@ def test_of_two_without_one_that_is_stale_whose_section_was_cited(database: Data
                     RETURNING generation_id
                 ),
                 section AS (
-                    INSERT INTO sections (tenant_id, audience, generation_id, document_id, ordinal,
+                    INSERT INTO sections (tenant_id, generation_id, document_id, ordinal,
                                           heading_path, text, span_start, span_end, token_count,
                                           content_hash, language)
-                    SELECT :tenant_id, '{everyone}', generation_id, document_id, 0, '{}', '', 0, 0,
+                    SELECT :tenant_id, generation_id, document_id, 0, '{}', '', 0, 0,
                            1, '', 'english'
                     FROM generation CROSS JOIN documents WHERE source = 'wiki'
                     RETURNING section_id

@@ -206,10 +206,10 @@ def add_sections(database: Database, document_id: int, texts: list[str]) -> list
         ).scalar_one()
         rows = connection.execute(
             text("""
-                INSERT INTO sections (tenant_id, audience, generation_id, document_id, ordinal,
+                INSERT INTO sections (tenant_id, generation_id, document_id, ordinal,
                                       heading_path, text, span_start, span_end, token_count,
                                       content_hash)
-                SELECT :tenant_id, '{everyone}', :generation_id, :document_id, number, '{}', said,
+                SELECT :tenant_id, :generation_id, :document_id, number, '{}', said,
                        0, 0, 0, ''
                 FROM unnest(CAST(:texts AS text[])) WITH ORDINALITY AS parts (said, number)
                 RETURNING section_id

@@ -139,9 +139,9 @@ def test_what_is_long_past_is_forgotten(database: Database) -> None:
         for days in (nightly.KEPT_DAYS + 1, nightly.KEPT_DAYS - 1):
             connection.execute(
                 text("""
-                    INSERT INTO page_changes (tenant_id, audience, changed_at, kind, source, path,
-                                              title, text_hash)
-                    VALUES ('acme', '{everyone}', now() - make_interval(days => :days), 'added',
+                    INSERT INTO page_changes (tenant_id, changed_at, kind, source, path, title,
+                                              text_hash)
+                    VALUES ('acme', now() - make_interval(days => :days), 'added',
                             'wiki', 'leave.md', 'Leave', 'x')
                 """),
                 {"days": days},

@@ -1,0 +1,49 @@
+"""Which pages still hold: who confirmed them, which have been replaced, and which are copies.
+
+verified_at is the later of what the page says itself and of confirmed_on.
+
+New columns without defaults or with constant ones, a new table: short locks, nothing is rewritten.
+"""
+
+from alembic import op
+
+from migrations.versions import POLICY
+
+revision = "0020"
+down_revision = "0019"
+
+CHANGES = """
+ALTER TABLE documents
+    ADD COLUMN stated_on date,  -- when the page itself says that it was last verified
+    ADD COLUMN confirmed_on date,  -- when somebody said in Footnote that it is still true
+    ADD COLUMN confirmed_by text,
+    ADD COLUMN freshness_days integer,  -- NULL: the setting's
+    ADD COLUMN is_superseded boolean NOT NULL DEFAULT false,
+    ADD COLUMN superseded_by text;  -- as the page says it: a title, path or address
+UPDATE documents SET stated_on = verified_at WHERE verified_at IS NOT NULL;
+
+-- Pages that say nearly the same; each pair once, that with the lower id first.
+CREATE TABLE copies (
+    tenant_id text NOT NULL,
+    document_id bigint NOT NULL REFERENCES documents ON DELETE CASCADE,
+    other_id bigint NOT NULL REFERENCES documents ON DELETE CASCADE,
+    similarity real NOT NULL,  -- of their words, in [0, 1]
+    PRIMARY KEY (document_id, other_id),
+    CHECK (document_id < other_id)
+);
+CREATE INDEX copies_other ON copies (other_id);
+"""
+
+# Who may not read one of the two may not know of the pair.
+READABLE = """
+CREATE POLICY audience ON copies AS RESTRICTIVE TO footnote_app
+    USING (EXISTS (SELECT FROM documents WHERE documents.document_id = copies.document_id)
+           AND EXISTS (SELECT FROM documents WHERE documents.document_id = copies.other_id))
+    WITH CHECK (true);
+"""
+
+
+def upgrade() -> None:
+    op.execute(CHANGES)
+    op.execute(POLICY.format(table="copies"))
+    op.execute(READABLE)

@@ -1,0 +1,78 @@
+"""Who may read a page: names of which one is enough, and the number under which each set is kept.
+
+everyone is each colleague, public whoever is in a channel with us, and channel:ID, group:ID and
+user:ID are Slack's.
+"""
+
+import re
+from collections.abc import Collection, Iterable, Mapping
+
+from sqlalchemy import Connection, text
+
+from retrieval.errors import ConfigError
+
+_NAME = re.compile(r"everyone|public|channel:[CG][A-Z0-9]+|group:S[A-Z0-9]+|user:[UW][A-Z0-9]+")
+
+
+def parse(names: Iterable[str]) -> tuple[str, ...]:
+    """The names without repetition, sorted; what colleagues may read needs no other name.
+
+    Raises ConfigError for a name that is none, and where there is no name at all.
+    """
+    audience = sorted({str(name).strip() for name in names})
+    wrong = [name for name in audience if not _NAME.fullmatch(name)]
+    if wrong or not audience:
+        raise ConfigError(
+            f"{wrong[0]!r} is no audience. "
+            if wrong
+            else "An audience has at least one name. "
+            "Use everyone, public, channel:C123, group:S123 or user:U123."
+        )
+    return next(((name,) for name in ("public", "everyone") if name in audience), tuple(audience))
+
+
+def load_ids(
+    connection: Connection, audiences: Collection[tuple[str, ...]]
+) -> Mapping[tuple[str, ...], int]:
+    """The number of each audience, as parse gives it; one that has none yet gets one."""
+    return {audience: _load_id(connection, audience) for audience in set(audiences)}
+
+
+def _load_id(connection: Connection, audience: tuple[str, ...]) -> int:
+    values = {"audience": sorted({"*", *audience})}
+    connection.execute(
+        text("""
+            INSERT INTO audiences (tenant_id, audience)
+            SELECT current_setting('footnote.tenant_id'), CAST(:audience AS text[])
+            WHERE NOT EXISTS (SELECT FROM audiences WHERE audience = CAST(:audience AS text[]))
+            ON CONFLICT DO NOTHING
+        """),
+        values,
+    )
+    audience_id: int = connection.execute(
+        text("SELECT audience_id FROM audiences WHERE audience = CAST(:audience AS text[])"),
+        values,
+    ).scalar_one()
+    return audience_id
+
+
+def assign(
+    connection: Connection, audience: tuple[str, ...], document_ids: Collection[int]
+) -> None:
+    """Have documents, and all that is made of them, be read by this audience alone."""
+    values = {
+        "audience_id": _load_id(connection, audience),
+        "document_ids": list(document_ids),
+    }
+    of_document = "document_id = ANY(:document_ids)"
+    of_section = f"section_id IN (SELECT section_id FROM sections WHERE {of_document})"
+    for table, which in (
+        ("documents", of_document),
+        ("sections", of_document),
+        ("chunks", of_section),
+        ("lexical_postings", of_section),
+        ("identifier_postings", of_section),
+    ):
+        connection.execute(
+            text(f"UPDATE {table} SET audience_id = :audience_id WHERE {which}"), values
+        )
