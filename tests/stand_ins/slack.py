@@ -17,6 +17,7 @@ from .local_http import HttpAnswer, HttpRequest, LocalHttp, json_answer
 from .recording import Recording, anything
 from .slack_calls import Call, Fault, check_token, decode_params, find_token
 from .slack_limits import POST_TEXT
+from .slack_oauth import OAuth
 from .slack_socket import Ack, SocketMode
 from .slack_workspace import Refused, Workspace, check_message
 
@@ -38,6 +39,7 @@ class SlackStandIn:
         self._calls: Recording[Call] = Recording()
         self._http = LocalHttp(self._answer)
         self.workspace.upload_url = f"{self._http.url}/upload"
+        self.oauth = OAuth()
         self._socket = SocketMode()
         self._lock = threading.Lock()  # over the workspace, the faults and the counts
         self._faults: defaultdict[str, deque[Fault]] = defaultdict(deque)
@@ -408,6 +410,8 @@ class SlackStandIn:
                 if not params.get("delete_original"):
                     check_message(params, POST_TEXT)
                 return {"ok": True}
+            if method == "oauth.v2.access":
+                return self.oauth.access(params)
             if method == "apps.connections.open":
                 check_token(token, self.app_token, self.bot_token)
                 return {"ok": True, "url": self._socket.url}
