@@ -16,6 +16,7 @@ import sentencex
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
+from retrieval import anchors
 from retrieval.records import Chunk, Document, Section
 from retrieval.sources.markdown import plain_heading
 
@@ -52,6 +53,7 @@ def split(
     """
     ruler = _Ruler(document.text, token_starts)
     pieces = parse_pieces(document.text)
+    places = _find_anchors(document)
     sections = []
     for group in _pack(pieces, section_tokens, ruler, at_headings=True):
         text = _join(group, document.text)
@@ -64,9 +66,19 @@ def split(
                 span=(group[0].start, group[-1].end),
                 token_count=sum(map(ruler.measure, group)),
                 chunks=tuple(_chunks(group, document.text, chunk_tokens, ruler)),
+                anchor=next((each for at, each in places if at <= group[0].start), None),
             )
         )
     return sections
+
+
+def _find_anchors(document: Document) -> list[tuple[int, str | None]]:
+    """Where each heading begins and what its anchor is, the last first."""
+    if document.anchors is None:
+        return []
+    lines = _line_offsets(document.text)
+    found = anchors.find(document.text, document.anchors)
+    return [(lines[line], anchor) for line, anchor in reversed(found)]
 
 
 def parse_pieces(text: str) -> list[Piece]:

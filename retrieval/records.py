@@ -28,6 +28,7 @@ class Document:
     superseded_by: str | None = None  # what it names in its place: a title, path or address
     # How the site names its headings in addresses; None: it has no such names.
     anchors: Anchors | None = None
+    secret_kinds: tuple[str, ...] = ()  # of what was masked in it, as masking names them
     content_hash: str = ""  # sha256 of all of the above, in hexadecimal
 
 
@@ -48,6 +49,7 @@ class Section:
     span: tuple[int, int]  # half-open: document.text[span[0]:span[1]]; a cut table's head is extra
     token_count: int  # under the embedding model's tokenizer
     chunks: tuple[Chunk, ...]
+    anchor: str | None = None  # of the heading that it begins with or below, without #
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,6 +96,17 @@ class StoredSection:
     owner: str | None
     updated_at: datetime | None
     verified_at: date | None
+    freshness_days: int | None = None  # as of the Document, like the next two
+    is_superseded: bool = False
+    superseded_by: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PassedOver:
+    """A section that was a candidate, and is not kept, since another page holds in its place."""
+
+    section: StoredSection
+    document_id: int  # of the other page
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,6 +134,7 @@ class Retrieval:
     query: Query
     candidates: tuple[Candidate, ...]  # all that were reranked, best first
     kept: tuple[Candidate, ...]  # at most Tuning.keep; empty when nothing passed the floor
+    passed_over: tuple[PassedOver, ...] = ()  # the most relevant first
     # Names, as typed, that the question hinges on and no document mentions; then nothing is kept.
     unknown: tuple[str, ...] = ()
     settings: Mapping[str, object] = field(default_factory=dict)

@@ -12,7 +12,13 @@ from retrieval.sources import fields
 from retrieval.sources.reads import Page, Unreadable
 
 _FRONT_MATTER = re.compile(r"---[ \t]*\n(.*?\n)??---[ \t]*(?:\n|\Z)", re.DOTALL)
-_AUDIENCE = re.compile(r"^\s*[\"']?audience[\"']?\s*:", re.IGNORECASE | re.MULTILINE)
+_AUDIENCE = re.compile(r"^[ \t]*[\"']?audience[\"']?[ \t]*[:=]", re.IGNORECASE | re.MULTILINE)
+# What was meant as front matter: not closed, after an empty line, or TOML.
+_HIDDEN_AUDIENCE = re.compile(
+    r"\s*(?:---|\+\+\+)[ \t]*\n(?:.*\n){0,100}?" + _AUDIENCE.pattern, re.IGNORECASE | re.MULTILINE
+)
+
+_ANCHOR = re.compile(r"\{#[^\s{}]+\}[ \t]*$")
 
 # A tag of HTML, one with attributes, or a link's bare address.
 _TAG = re.compile(
@@ -34,14 +40,16 @@ def read(text: str) -> Page:
     """
     match = _FRONT_MATTER.match(text)
     if not match:
+        if _HIDDEN_AUDIENCE.match(text):
+            raise Unreadable(
+                "it names an audience above its text, but not in front matter; mend it"
+            )
         return Page(text=text)
     stated = _load_fields(match[1] or "")
     if stated is None:
         if _AUDIENCE.search(match[1]):
             raise Unreadable("its front matter names an audience and is not valid YAML; mend it")
-        return Page(
-            text=text, notes=("front matter is not valid YAML; its fields are not used",)
-        )
+        return Page(text=text, notes=("front matter is not valid YAML; its fields are not used",))
     body = text[match.end() :]
     # A page of nothing but front matter still says something.
     return Page(text=body if body.strip() else text, stated=stated)
@@ -88,6 +96,7 @@ def plain_text(markdown: str) -> str:
         r"\1",
         text,
     )
+    text = re.sub(r"^#{1,6} .*\{#.*$", lambda line: _ANCHOR.sub("", line[0]), text, flags=re.M)
     text = _TAG.sub(" ", text)
     text = re.sub(r"(?<![ \t])[ \t]*\|[ \t:|-]*", " | ", text)
     text = re.sub(r"[*`]+|(?<!\w)_+|_+(?!\w)|([-=~#.])\1{2,}|^#+", "", text, flags=re.MULTILINE)

@@ -2,13 +2,15 @@
 
 import re
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 
 from retrieval.chunking import split
 from retrieval.records import Chunk, Document, Section
-from retrieval.sources import markdown
+from retrieval.sources.reads import Read
 from tests.conftest import SAMPLE
+from tests.folders import read_folder
 
 TOKEN = re.compile(r"\w+|[^\w\s]")
 WORDS = re.compile(r"\w+")
@@ -38,8 +40,8 @@ def words(count: int, word: str = "word") -> str:
 
 def sample_documents() -> list[Document]:
     docs = SAMPLE / "docs"
-    reads = markdown.read_files(markdown.find_files(docs), folder=docs)
-    return [read.document for read in reads if isinstance(read, markdown.Read)]
+    reads = read_folder(docs)
+    return [read.document for read in reads if isinstance(read, Read)]
 
 
 def test_short_headings_are_joined_into_one_section() -> None:
@@ -269,3 +271,21 @@ def test_the_same_text_gives_the_same_sections() -> None:
             split(document, token_starts, section_tokens=300, chunk_tokens=100) for _ in range(2)
         )
         assert once == again
+
+
+def test_a_section_has_the_anchor_of_the_heading_that_it_begins_below() -> None:
+    parts = "".join(f"## Part {n}\n\n{words(100)}\n\n{words(100)}\n\n" for n in range(2))
+    page = Document(path="a.md", title="A", url="u", text=f"Intro.\n\n{parts}")
+
+    def split_page(document: Document) -> list[Section]:
+        return split(document, token_starts, section_tokens=120, chunk_tokens=100)
+
+    sections = split_page(replace(page, anchors="github"))
+    assert [section.anchor for section in sections] == [
+        None,
+        "part-0",
+        "part-0",
+        "part-1",
+        "part-1",
+    ]
+    assert [replace(section, anchor=None) for section in sections] == split_page(page)

@@ -9,20 +9,16 @@ import pytest
 
 from retrieval.errors import ConfigError
 from retrieval.records import Document
-from retrieval.sources.markdown import (
-    Read,
-    Skipped,
-    find_files,
-    parse_document,
-    plain_heading,
-    plain_text,
-    read_files,
-)
+from retrieval.sources import reading
+from retrieval.sources.folder import find_files
+from retrieval.sources.markdown import plain_heading, plain_text
+from retrieval.sources.reads import Facts, Read, Skipped
+from tests.folders import read_folder
 
 
 def parse(text: str | bytes, path: str = "a/my-page.md") -> Read | Skipped:
     data = text.encode() if isinstance(text, str) else text
-    return parse_document(data, path=path, url="https://wiki.example/a")
+    return reading.read(data, Facts(path=path, url="https://wiki.example/a"))
 
 
 def read(text: str | bytes, path: str = "a/my-page.md") -> Document:
@@ -263,9 +259,28 @@ def names(folder: Path) -> list[str]:
     return [path.relative_to(folder).as_posix() for path in find_files(folder)]
 
 
-def test_markdown_files_are_found_sorted(tmp_path: Path) -> None:
-    write(tmp_path, "b.md", "a/z.MD", "a/b/c.markdown", "a/x.txt", "a/md")
-    assert names(tmp_path) == ["a/b/c.markdown", "a/z.MD", "b.md"]
+def test_files_of_every_format_are_found_sorted(tmp_path: Path) -> None:
+    write(tmp_path, "b.md", "a/z.MD", "a/b/c.markdown", "a/x.txt", "a/md", "a/y.py", "c.PDF")
+    write(tmp_path, "d.html", "d.mdx", "e.docx", "e.pptx", "e.xlsx", "f.csv", "~$e.docx", "._e.pdf")
+    assert names(tmp_path) == [
+        *("a/b/c.markdown", "a/x.txt", "a/z.MD", "b.md", "c.PDF", "d.html", "d.mdx"),
+        *("e.docx", "e.pptx", "e.xlsx"),
+    ]
+
+
+def test_names_with_odd_characters_are_names(tmp_path: Path) -> None:
+    odd = ["#1 {plan}.md", "a%20b.html", "new\nline.txt", "o'neil & co [x].md", "日本 🚀.md"]
+    for name in odd:
+        (tmp_path / name).write_text("<p>Text.</p>")
+    reads = list(read_folder(tmp_path, base_url="https://wiki.example/{stem}"))
+    assert [read.document.path for read in reads if isinstance(read, Read)] == odd
+    assert {read.document.url for read in reads if isinstance(read, Read)} == {
+        "https://wiki.example/%231%20%7Bplan%7D",
+        "https://wiki.example/a%2520b",
+        "https://wiki.example/new%0Aline",
+        "https://wiki.example/o%27neil%20%26%20co%20%5Bx%5D",
+        "https://wiki.example/%E6%97%A5%E6%9C%AC%20%F0%9F%9A%80",
+    }
 
 
 def test_hidden_and_linked_folders_are_left_out(tmp_path: Path) -> None:
@@ -296,7 +311,7 @@ def test_a_folder_that_cannot_be_listed_is_told(tmp_path: Path) -> None:
 def test_a_file_that_cannot_be_read_is_skipped_and_the_rest_goes_on(tmp_path: Path) -> None:
     write(tmp_path, "a.md", "c.md")
     (tmp_path / "b.md").symlink_to(tmp_path / "gone.md")
-    first, second, third = read_files(find_files(tmp_path), folder=tmp_path)
+    first, second, third = read_folder(tmp_path)
     assert isinstance(first, Read) and isinstance(third, Read)
     assert second == Skipped(path="b.md", reason="cannot be read: No such file or directory")
 
@@ -307,7 +322,7 @@ def test_what_is_not_a_file_of_the_folder_is_skipped_and_the_rest_goes_on(tmp_pa
     (docs / "linked.md").symlink_to(tmp_path / "elsewhere" / "secrets.md")
     os.mkfifo(docs / "pipe.md")
     (docs / os.fsdecode(b"caf\xe9.md")).write_text("# A page\n")
-    *refused, last = read_files(find_files(docs), folder=docs, base_url="https://wiki.example")
+    *refused, last = read_folder(docs, base_url="https://wiki.example")
     assert isinstance(last, Read) and last.document.path == "z.md"
     assert refused == [
         Skipped(path="caf?.md", reason="its name is not UTF-8; rename it"),
@@ -332,10 +347,9 @@ def test_plain_text_takes_linear_time() -> None:
 
 def test_urls_start_with_the_base_url(tmp_path: Path) -> None:
     write(tmp_path, "how to/50% off?.md")
-    files = find_files(tmp_path)
-    (found,) = read_files(files, folder=tmp_path, base_url="https://wiki.example/docs/")
+    (found,) = read_folder(tmp_path, base_url="https://wiki.example/docs/")
     assert isinstance(found, Read)
     assert found.document.url == "https://wiki.example/docs/how%20to/50%25%20off%3F.md"
     assert found.document.path == "how to/50% off?.md"
-    (local,) = read_files(files, folder=tmp_path)
+    (local,) = read_folder(tmp_path)
     assert isinstance(local, Read) and local.document.url.startswith("file:///")

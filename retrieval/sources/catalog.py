@@ -1,0 +1,221 @@
+"""sources.yml: where documents are, what is known of them, and how often they are read."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import yaml
+from cronsim import CronSim, CronSimError
+from pathspec import PathSpec
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+
+from retrieval import audiences
+from retrieval.errors import ConfigError
+from retrieval.records import Anchors
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PageRule:
+    """What is known of the pages whose path matches a pattern; None: what is known otherwise."""
+
+    pattern: str  # as in .gitignore
+    owner: str | None = None
+    audience: tuple[str, ...] | None = None
+    freshness_days: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """A folder of documents, and what is known of all of them."""
+
+    name: str
+    path: Path | None = None  # a folder; of path and git, sources.yml gives one
+    git: str | None = None  # URL or path of a repository
+    branch: str | None = None  # None: the repository's default
+    folder: str = ""  # of the repository, below which the documents are
+    # {path} is the page's path, {stem} the path without its suffix, {id} the number or hash at
+    # its end, by which Confluence and Notion name a page; without any, the path is appended.
+    base_url: str | None = None
+    audience: tuple[str, ...] = ("everyone",)
+    pages: tuple[PageRule, ...] = ()  # of those that match a page, the later ones win
+    owner: str | None = None
+    freshness_days: int | None = None
+    anchors: Anchors | None = None
+    dates: Literal["page", "git"] = "page"  # git: its last commit, where a page has no date
+    schedule: str | None = None  # five fields of cron, UTC; None: only when told to
+
+
+def load_sources(path: Path) -> tuple[Source, ...]:
+    """The sources that a file names, in its order.
+
+    Raises ConfigError for a file that cannot be read and for what is wrong in it; the message
+    names source and key, and says what to do.
+    """
+    try:
+        loaded = yaml.load(path.read_bytes(), Loader=_Loader)
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be read: {error.strerror}.") from error
+    except (yaml.YAMLError, UnicodeDecodeError, ValueError, RecursionError) as error:
+        mark = getattr(error, "problem_mark", None)
+        place = f" at line {mark.line + 1}" if mark else ""
+        problem = getattr(error, "problem", None) or "see the example in README"
+        raise ConfigError(f"{path} is not valid YAML{place}: {problem}.") from error
+    entries = loaded.get("sources") if isinstance(loaded, dict) and len(loaded) == 1 else None
+    if not isinstance(entries, list) or not entries:
+        raise ConfigError(f"{path} has to be one list under the key `sources`, as in README.")
+    sources = tuple(_read_entry(entry, number, path) for number, entry in enumerate(entries, 1))
+    names = [source.name for source in sources]
+    if twice := next((name for name in names if names.count(name) > 1), None):
+        raise ConfigError(f"{path}: two sources are named {twice!r}. Rename one of them.")
+    return sources
+
+
+class _Loader(yaml.SafeLoader):
+    """YAML in which a key that stands twice is an error: the first audience would be lost."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        seen: set[Any] = set()
+        for key in (key for key, _ in node.value if isinstance(key, yaml.ScalarNode)):
+            if key.value in seen:
+                problem = f"the key {key.value!r} stands twice"
+                raise yaml.constructor.ConstructorError(
+                    problem=problem, problem_mark=key.start_mark
+                )
+            seen.add(key.value)
+        return super().construct_mapping(node, deep)
+
+
+def _read_entry(entry: object, number: int, path: Path) -> Source:
+    name = entry.get("name") if isinstance(entry, dict) else None
+    called = f"source {name!r}" if isinstance(name, str) else f"source {number}"
+    try:
+        read = _Entry.model_validate(entry)
+    except ValidationError as error:
+        raise ConfigError(f"{path}, {called}: {_explain(error)}") from error
+    if problem := next(_find_contradictions(read), None):
+        raise ConfigError(f"{path}, {called}: {problem}")
+    return _build(read, path.parent)
+
+
+def _explain(error: ValidationError) -> str:
+    """The first fault in one line: its key, and what to do."""
+    first = error.errors(include_url=False, include_input=False)[0]
+    key = ".".join(str(part) for part in first["loc"])
+    if first["type"] == "extra_forbidden":
+        return f"there is no key {key!r}. Remove it, or correct its spelling."
+    if first["type"] == "missing":
+        return f"the key {key!r} is missing."
+    message = first["msg"].removeprefix("Value error, ").rstrip(".")
+    return f"{key}: {message}." if key else "has to be keys with values, as in README."
+
+
+def _find_contradictions(entry: "_Entry") -> Iterator[str]:
+    if (entry.path is None) == (entry.git is None):
+        yield "give either path, a folder, or git, a repository."
+    if entry.git is None and (entry.branch or entry.folder):
+        yield "branch and folder are for a git repository. Remove them, or give git."
+
+
+def _build(entry: "_Entry", folder: Path) -> Source:
+    """The source; what is relative counts from the file's folder."""
+    stated = {name: getattr(entry, name) for name in entry.model_fields_set}
+    stated["pages"] = tuple(
+        PageRule(**{name: getattr(rule, name) for name in _Rule.model_fields})
+        for rule in entry.pages
+    )
+    if entry.path is not None:
+        stated["path"] = folder / Path(entry.path).expanduser()
+    elif entry.git is not None:
+        stated["git"] = _locate(entry.git, folder)
+    return Source(**{name: value for name, value in stated.items() if value is not None})
+
+
+def _locate(git: str, folder: Path) -> str:
+    """A repository's URL as it is, host:path among them; a path from the file's folder."""
+    is_remote = "://" in git or ":" in git.split("/", 1)[0]
+    return git if is_remote else str(folder / Path(git).expanduser())
+
+
+def _check_text(text: str) -> str:
+    if not text.strip() or any(ord(character) < 32 for character in text):
+        raise ValueError("has to be text on one line")
+    return text.strip()
+
+
+def _check_folder(folder: str) -> str:
+    if folder.startswith("/") or ".." in folder.split("/"):
+        raise ValueError("has to be a folder of the repository, as docs/handbook")
+    return folder.strip("/")
+
+
+def _check_base_url(url: str) -> str:
+    rest = url.replace("{path}", "").replace("{stem}", "").replace("{id}", "")
+    if not url.lower().startswith(("https://", "http://")) or set("{} <>\"'|") & set(rest):
+        raise ValueError("has to begin with https:// and may hold {path}, {stem} or {id}")
+    return url
+
+
+def _check_schedule(schedule: str) -> str:
+    try:
+        if len(schedule.split()) != 5:
+            raise CronSimError("not five fields")
+        CronSim(schedule, datetime(2026, 1, 1, tzinfo=UTC))
+    except CronSimError as error:
+        raise ValueError('has to be five fields of cron, in UTC, as "0 3 * * *"') from error
+    return schedule
+
+
+def _check_pattern(pattern: str) -> str:
+    """A leading ! would turn the rule round, for all other pages."""
+    try:
+        count = len(PathSpec.from_lines("gitignore", [pattern]))
+    except ValueError:
+        count = 0
+    if count != 1 or pattern.startswith(("!", "#")):
+        raise ValueError("has to be a pattern as in .gitignore, as policies/ or *.pdf")
+    return pattern
+
+
+def _split_names(value: object) -> object:
+    return value.replace(",", " ").split() if isinstance(value, str) else value
+
+
+def _parse_audience(names: list[str]) -> tuple[str, ...]:
+    try:
+        return audiences.parse(names)
+    except ConfigError as error:
+        raise ValueError(str(error)) from error
+
+
+Text = Annotated[str, AfterValidator(_check_text)]
+Audience = Annotated[list[str], BeforeValidator(_split_names), AfterValidator(_parse_audience)]
+Days = Annotated[int, Field(strict=True, gt=0, le=36_500)]
+
+
+class _Rule(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    pattern: Annotated[Text, AfterValidator(_check_pattern)]
+    owner: Text | None = None
+    audience: Audience | None = None
+    freshness_days: Days | None = None
+
+
+class _Entry(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    name: Text
+    path: Text | None = None
+    git: Text | None = None
+    branch: Text | None = None
+    folder: Annotated[Text, AfterValidator(_check_folder)] | None = None
+    base_url: Annotated[Text, AfterValidator(_check_base_url)] | None = None
+    audience: Audience | None = None
+    pages: list[_Rule] = []
+    owner: Text | None = None
+    freshness_days: Days | None = None
+    anchors: Anchors | None = None
+    dates: Literal["page", "git"] | None = None
+    schedule: Annotated[Text, AfterValidator(_check_schedule)] | None = None

@@ -1,0 +1,152 @@
+"""A git repository to a folder with its files, as they are now.
+
+By the git command, and not a library: it knows the credential helpers, keys, proxies and protocols
+that a company has set up, fetches only what is new, and is mended faster than any copy of it.
+Nothing of a repository is run: no hook, no submodule, no protocol that is a command.
+"""
+
+import hashlib
+import os
+import shutil
+import subprocess
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from retrieval.errors import ConfigError
+from retrieval.sources.catalog import Source
+
+TIMEOUT_S = 3600  # for one command; a first clone may be large. Chosen
+SLOW_S = 60  # with less than a kilobyte a second for so long, git gives up
+NO_MATCH = 2  # the exit status of ls-remote where the branch is missing
+EVERYTHING = 2**31 - 1  # the depth by which git means all of the history
+
+# What a caller that is a hook of git itself hands on: the repository that it is about.
+_OF_ANOTHER = (
+    *("GIT_ALTERNATE_OBJECT_DIRECTORIES", "GIT_COMMON_DIR", "GIT_DIR", "GIT_INDEX_FILE"),
+    *("GIT_NAMESPACE", "GIT_OBJECT_DIRECTORY", "GIT_PREFIX", "GIT_SHALLOW_FILE", "GIT_WORK_TREE"),
+)
+_PROTOCOLS = ("file", "git", "http", "https", "ssh")
+_CONFIG = {
+    "core.hooksPath": os.devnull,
+    "core.fsmonitor": "false",
+    "core.logAllRefUpdates": "false",  # or gc would keep what was there before
+    "credential.interactive": "false",
+    "fetch.recurseSubmodules": "false",
+    "gc.autoDetach": "false",
+    "http.lowSpeedLimit": "1000",
+    "http.lowSpeedTime": str(SLOW_S),
+    "protocol.allow": "never",
+    **{f"protocol.{name}.allow": "always" for name in _PROTOCOLS},
+    "submodule.recurse": "false",
+}
+
+
+def refresh(source: Source, folder: Path) -> str:
+    """Have the folder hold the files of the source's branch; the commit that they are of.
+
+    Raises ConfigError, and leaves the folder as it was, when git, the repository or the branch is
+    not to be had.
+    """
+    _check_remote(source)
+    try:
+        return _fill(source, folder)
+    except (OSError, subprocess.SubprocessError):
+        # A lock that somebody killed left behind, a broken file: a new one takes its place.
+        return _renew(source, folder)
+
+
+def find_folder(checkouts: Path, tenant_id: str, source: Source) -> Path:
+    """Where the checkout of a source is, below the folder of all."""
+    key = hashlib.sha256("\0".join((tenant_id, source.name)).encode()).hexdigest()
+    return checkouts / key[:16]
+
+
+def hide_credentials(repository: str) -> str:
+    """The address without what may be a secret in it."""
+    if "://" not in repository:
+        return repository
+    try:
+        parts = urlsplit(repository)
+        host = parts.netloc.rpartition("@")[2]
+    except ValueError:
+        return repository.partition("://")[0] + "://…"
+    return parts._replace(netloc=host, query="", fragment="").geturl()
+
+
+def _check_remote(source: Source) -> None:
+    """Raise ConfigError unless the repository answers and has the branch."""
+    assert source.git is not None
+    shown = hide_credentials(source.git)
+    try:
+        _git("ls-remote", "--exit-code", "--", source.git, _ref(source))
+    except FileNotFoundError as error:
+        raise ConfigError("git is not installed, and a source is a repository.") from error
+    except subprocess.CalledProcessError as error:
+        if error.returncode == NO_MATCH:
+            raise ConfigError(
+                f"{shown} has no branch {source.branch!r}. Name one that is there in `branch`."
+                if source.branch
+                else f"{shown} has no commit yet. Name a branch that has one in `branch`."
+            ) from None
+        raise ConfigError(
+            f"{shown} cannot be read. Check that it can be reached, and that the user Footnote "
+            "runs as may read it without being asked for a password: `git ls-remote` tells why."
+        ) from None
+    except subprocess.TimeoutExpired:
+        raise ConfigError(f"{shown} does not answer.") from None
+
+
+def _fill(source: Source, folder: Path) -> str:
+    assert source.git is not None
+    folder.mkdir(parents=True, exist_ok=True)
+    # Its address, which may hold a password, is given each time, and stays nowhere.
+    _git("init", "--quiet", "--template=", "--", str(folder))
+    depth = EVERYTHING if source.dates == "git" else 1
+    options = ("--quiet", "--no-tags", "--force", "--update-shallow", f"--depth={depth}")
+    # Said aloud: where its own is broken, git would take the next one above for it.
+    here = ("-C", str(folder), "--git-dir=.git", "--work-tree=.")
+    _git(*here, "fetch", *options, "--", source.git, _ref(source))
+    _git(*here, "reset", "--quiet", "--hard", "FETCH_HEAD")
+    _git(*here, "clean", "--quiet", "-ffdx")
+    return _git(*here, "rev-parse", "HEAD").strip()
+
+
+def _renew(source: Source, folder: Path) -> str:
+    new = folder.with_name(folder.name + ".new")
+    shutil.rmtree(new, ignore_errors=True)
+    try:
+        revision = _fill(source, new)
+        shutil.rmtree(folder, ignore_errors=True)
+        new.rename(folder)
+    except (OSError, subprocess.SubprocessError):
+        assert source.git is not None
+        raise ConfigError(
+            f"{hide_credentials(source.git)} cannot be fetched into {folder.parent}. Check that "
+            "there is room, and that Footnote may write there."
+        ) from None
+    return revision
+
+
+def _ref(source: Source) -> str:
+    return f"refs/heads/{source.branch}" if source.branch else "HEAD"
+
+
+def _git(*arguments: str) -> str:
+    """What git prints; its errors, which may quote an address, are for nobody."""
+    config = [each for name, value in _CONFIG.items() for each in ("-c", f"{name}={value}")]
+    ran = subprocess.run(
+        ["git", *config, *arguments],
+        check=True,
+        capture_output=True,
+        text=True,
+        errors="replace",
+        stdin=subprocess.DEVNULL,
+        start_new_session=True,  # no terminal on which to ask for a password
+        timeout=TIMEOUT_S,
+        env={"GIT_TERMINAL_PROMPT": "0", **_inherit()},
+    )
+    return ran.stdout
+
+
+def _inherit() -> dict[str, str]:
+    return {name: value for name, value in os.environ.items() if name not in _OF_ANOTHER}

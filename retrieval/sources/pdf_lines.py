@@ -1,0 +1,168 @@
+"""A PDF's pages to lines and ruled tables, without running headers, footers and page numbers."""
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+MARGIN = 0.12  # of the page's height, in which headers and footers run; chosen
+_MONOSPACED = re.compile(r"courier|mono|consol|menlo|inconsolata", re.IGNORECASE)
+_BOLD = re.compile(r"bold|black|heavy|semibold|demi", re.IGNORECASE)
+_NUMBER = re.compile(
+    r"(?:page |seite |p\. ?)?[-–\[(]? ?\d{1,4} ?(?:[/|–-]|of|von|sur|de)? ?\d{0,4} ?[-–\])]?", re.I
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Line:
+    """Words on one line, or a table where they stand."""
+
+    text: str
+    page: int
+    top: float  # in points from the top of the page
+    bottom: float
+    left: float
+    right: float
+    size: float = 0.0  # of most of its characters, in points
+    is_bold: bool = False
+    is_code: bool = False
+    rows: tuple[tuple[str, ...], ...] = ()  # of a table
+
+    def is_table(self) -> bool:
+        return bool(self.rows)
+
+
+def read_page(page: Any, number: int) -> list[Line]:
+    """The lines and tables of one page, from top to bottom."""
+    tables = [table for table in page.find_tables() if len(table.rows) > 1]
+    lines = [_read_table(table, number) for table in tables]
+    rest = page
+    for table in tables:
+        rest = rest.outside_bbox(_within(table.bbox, page.bbox), strict=False)
+    links = [link for link in page.hyperlinks if link.get("uri")]
+    words = rest.extract_words(
+        extra_attrs=["size", "fontname"],
+        keep_blank_chars=False,
+        use_text_flow=False,
+        x_tolerance_ratio=0.15,
+    )
+    current: list[Any] = []
+    for word in sorted(words, key=lambda word: (round(word["bottom"]), word["x0"])):
+        if current and word["bottom"] - current[0]["bottom"] > 0.5 * word["size"] / 1.5:
+            lines.append(_read_line(current, links, number))
+            current = []
+        current.append(word)
+    if current:
+        lines.append(_read_line(current, links, number))
+    return sorted(lines, key=lambda line: line.top)
+
+
+def _within(box: Sequence[float], page: Sequence[float]) -> tuple[float, ...]:
+    return (max(box[0], page[0]), max(box[1], page[1]), min(box[2], page[2]), min(box[3], page[3]))
+
+
+def _read_table(table: Any, number: int) -> Line:
+    rows = tuple(tuple(_join_words(cell or "") for cell in row) for row in table.extract())
+    left, top, right, bottom = table.bbox
+    return Line(
+        text="\n".join(" ".join(row) for row in rows),
+        page=number,
+        top=top,
+        bottom=bottom,
+        left=left,
+        right=right,
+        rows=rows,
+    )
+
+
+def _join_words(cell: str) -> str:
+    """A cell's lines; a word that was cut at the end of one is whole again."""
+    return re.sub(r"(?<=[a-zà-ÿ])[-\u00ad]\n(?=[a-zà-ÿ])", "", cell)
+
+
+def _read_line(words: Sequence[Any], links: Sequence[Any], number: int) -> Line:
+    words = sorted(words, key=lambda word: word["x0"])
+    sizes: Counter[float] = Counter()
+    fonts: Counter[str] = Counter()
+    for word in words:
+        sizes[round(word["size"] * 2) / 2] += len(word["text"])
+        fonts[word["fontname"]] += len(word["text"])
+    is_code = all(map(_MONOSPACED.search, fonts))
+    return Line(
+        text=_space(words) if is_code else _link(words, links),
+        page=number,
+        top=min(word["top"] for word in words),
+        bottom=max(word["bottom"] for word in words),
+        left=words[0]["x0"],
+        right=words[-1]["x1"],
+        size=sizes.most_common(1)[0][0],
+        is_bold=all(map(_BOLD.search, fonts)),
+        is_code=is_code,
+    )
+
+
+def _space(words: Sequence[Any]) -> str:
+    """The words of a line of code, as far apart as they stand."""
+    text = ""
+    width = sum(word["x1"] - word["x0"] for word in words) / sum(
+        len(word["text"]) for word in words
+    )
+    for word in words:
+        place = round((word["x0"] - words[0]["x0"]) / width) if width else 0
+        text += " " * max(place - len(text), 1 if text else 0) + word["text"]
+    return text
+
+
+def _link(words: Sequence[Any], links: Sequence[Any]) -> str:
+    """The words, those on a link's place within the link."""
+    parts: list[tuple[str | None, str]] = []
+    for word in words:
+        uri = next((link["uri"] for link in links if _covers(link, word)), None)
+        if parts and parts[-1][0] == uri:
+            parts[-1] = (uri, f"{parts[-1][1]} {word['text']}")
+        else:
+            parts.append((uri, word["text"]))
+    return " ".join(_write_link(text, uri) for uri, text in parts)
+
+
+def _write_link(text: str, uri: str | None) -> str:
+    if not uri or text == uri or not re.match(r"https?://\S+$|mailto:\S+$", uri):
+        return text
+    end = re.search(r"[.,;:]?$", text)
+    mark = end[0] if end else ""
+    return f"[{text.removesuffix(mark)}]({uri}){mark}"
+
+
+def _covers(link: Any, word: Any) -> bool:
+    middle = (word["x0"] + word["x1"]) / 2
+    height = (word["top"] + word["bottom"]) / 2
+    return bool(link["x0"] <= middle <= link["x1"] and link["top"] <= height <= link["bottom"])
+
+
+def drop_furniture(pages: Sequence[Sequence[Line]], heights: Sequence[float]) -> list[Line]:
+    """The lines of all pages without those that run along their upper and lower margins.
+
+    They are the same on every other page at least, but for their numbers, or a bare number.
+    """
+    repeated: Counter[tuple[str, bool]] = Counter()
+    for page, height in zip(pages, heights, strict=True):
+        repeated.update({_key(line, height) for line in page if _is_marginal(line, height)})
+    least = max(2, len(pages) / 2)
+    return [
+        line
+        for page, height in zip(pages, heights, strict=True)
+        for line in page
+        if not _is_marginal(line, height)
+        or (repeated[_key(line, height)] < least and not _NUMBER.fullmatch(line.text))
+    ]
+
+
+def _is_marginal(line: Line, height: float) -> bool:
+    return not line.is_table() and (
+        line.bottom < height * MARGIN or line.top > height * (1 - MARGIN)
+    )
+
+
+def _key(line: Line, height: float) -> tuple[str, bool]:
+    return re.sub(r"\d+", "#", line.text), line.top < height / 2

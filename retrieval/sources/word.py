@@ -1,0 +1,75 @@
+"""DOCX to Markdown: by its styles to HTML, and from there as any page."""
+
+import io
+import re
+from typing import Any
+
+import mammoth
+from bs4 import BeautifulSoup
+
+from retrieval.sources import html_markdown, properties
+from retrieval.sources.reads import Page
+
+# Word's built-in styles have these names in every language. Nested lists whose numbering does not
+# say that they are nested say so by the name of their style; headers and footers are not read.
+STYLES = "\n".join(
+    [
+        "p[style-name='Title'] => h1:fresh",
+        "p[style-name='Subtitle'] => p:fresh",
+        *(
+            f"p[style-name='{name}'] => pre.code:separator('\\n')"
+            for name in (
+                "HTML Preformatted",
+                "Source Code",
+                "Code",
+                "Code Block",
+                "macro",
+                "Listing",
+            )
+        ),
+        "r[style-name='HTML Code'] => code",
+        "r[style-name='Verbatim Char'] => code",
+        *(
+            f"p[style-name='List {name} {level}'] => "
+            f"{'ul|ol > li > ' * (level - 1)}{tag} > li:fresh"
+            for name, tag in (("Bullet", "ul"), ("Number", "ol"))
+            for level in (2, 3, 4, 5)
+        ),
+    ]
+)
+_MONOSPACED = re.compile(
+    r"courier|consolas|mono\b|menlo|monaco|lucida console|cascadia|fira code|source code", re.I
+)
+
+
+def read(data: bytes) -> Page:
+    """The text with its headings, lists, tables, code and links; pictures are left out."""
+    archive = properties.unpack(data)
+    stated = properties.read(archive)
+    result = mammoth.convert_to_html(
+        io.BytesIO(data),
+        style_map=STYLES,
+        include_embedded_style_map=False,
+        convert_image=mammoth.images.img_element(lambda image: {"src": ""}),
+        transform_document=mammoth.transforms.paragraph(_find_code),
+        external_file_access=False,
+    )
+    soup = BeautifulSoup(result.value, "lxml")
+    for link in soup.select("a[id]:not([href])"):
+        link.unwrap()  # bookmarks
+    body = soup.body
+    equations = len(re.findall(rb"<m:oMath[ >]", archive.read("word/document.xml")))
+    return Page(
+        text=html_markdown.build(body) if body else "",
+        stated=stated,
+        notes=(f"equations left out: {equations}",) if equations else (),
+    )
+
+
+def _find_code(paragraph: Any) -> Any:
+    """The paragraph, in the style of code where all of it is in a font of one width."""
+    runs = [run for run in paragraph.children if getattr(run, "children", None)]
+    fonts = [getattr(run, "font", None) or "" for run in runs]
+    if runs and paragraph.style_id is None and all(map(_MONOSPACED.search, fonts)):
+        return paragraph.copy(style_id="Code", style_name="Code")
+    return paragraph

@@ -1,0 +1,127 @@
+"""sources.yml: what it says becomes sources; what is wrong in it is one clear line."""
+
+from pathlib import Path
+
+import pytest
+
+from retrieval.errors import ConfigError
+from retrieval.sources.catalog import PageRule, Source, load_sources
+from tests.retrieval.sources.formats import FORMATS
+
+
+def load(tmp_path: Path, *lines: str) -> Source:
+    (source,) = load_all(tmp_path, "sources:\n  - " + "\n    ".join(lines))
+    return source
+
+
+def load_all(tmp_path: Path, text: str) -> tuple[Source, ...]:
+    (tmp_path / "sources.yml").write_text(text)
+    return load_sources(tmp_path / "sources.yml")
+
+
+def fail(tmp_path: Path, text: str) -> str:
+    with pytest.raises(ConfigError) as caught:
+        load_all(tmp_path, text)
+    message = str(caught.value)
+    assert message.startswith(str(tmp_path / "sources.yml"))
+    assert "\n" not in message
+    return message.removeprefix(str(tmp_path / "sources.yml"))
+
+
+def test_the_example() -> None:
+    operations, handbook, site = load_sources(FORMATS / "sources.yml")
+    assert operations == Source(
+        name="operations",
+        path=FORMATS / "confluence",
+        base_url="https://halvermeer.example/wiki/pages/viewpage.action?pageId={id}",
+        owner="Operations",
+        freshness_days=180,
+        schedule="0 3 * * *",
+    )
+    assert handbook == Source(
+        name="handbook",
+        git="https://git.halvermeer.example/handbook.git",
+        branch="main",
+        folder="docs",
+        base_url="https://handbook.halvermeer.example/{stem}/",
+        anchors="mkdocs",
+        dates="git",
+        pages=(
+            PageRule(pattern="finance/", owner="Finance", freshness_days=90),
+            PageRule(pattern="finance/salaries*", audience=("group:S0FINANCE", "user:U0ANNIKA")),
+        ),
+    )
+    assert site == Source(name="site", path=FORMATS / "site", audience=("public",))
+
+
+@pytest.mark.parametrize(
+    ("git", "expected"),
+    [
+        ("git@git.example:a/b.git", "git@git.example:a/b.git"),
+        ("ssh://git@git.example/b.git", "ssh://git@git.example/b.git"),
+        ("../b.git", "{folder}/../b.git"),
+        ("/srv/b.git", "/srv/b.git"),
+    ],
+)
+def test_a_repository_is_a_url_or_a_path(tmp_path: Path, git: str, expected: str) -> None:
+    assert load(tmp_path, "name: a", f"git: {git}").git == expected.format(folder=tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("lines", "problem"),
+    [
+        ("path: a", "source 1: the key 'name' is missing."),
+        ("name: a", "source 'a': give either path, a folder, or git, a repository."),
+        ("name: a\n    path: b\n    git: c", "source 'a': give either path, a folder, or git"),
+        ("name: a\n    path: b\n    branch: main", "source 'a': branch and folder are for a git"),
+        ("name: a\n    path: b\n    audiance: x", "source 'a': there is no key 'audiance'."),
+        ("name: a\n    path: b\n    audience: x", "source 'a': audience: 'x' is no audience."),
+        ("name: a\n    path: b\n    audience: []", "source 'a': audience: An audience has"),
+        (
+            "name: a\n    path: b\n    schedule: daily",
+            "source 'a': schedule: has to be",
+        ),
+        ('name: a\n    path: b\n    schedule: "99 * * * *"', "source 'a': schedule: has to be"),
+        ("name: a\n    path: b\n    base_url: wiki", "source 'a': base_url: has to begin with"),
+        ("name: a\n    path: b\n    base_url: https://w/{slug}", "source 'a': base_url: has to"),
+        ("name: a\n    path: b\n    freshness_days: 0", "source 'a': freshness_days: "),
+        ("name: a\n    path: b\n    anchors: gitlab", "source 'a': anchors: "),
+        ("name: a\n    path: b\n    dates: file", "source 'a': dates: "),
+        ("name: a\n    git: b\n    folder: ../c", "source 'a': folder: has to be a folder"),
+        (
+            "name: a\n    path: b\n    pages: [{pattern: '!x', owner: o}]",
+            "source 'a': pages.0.pattern: has to be a pattern as in .gitignore",
+        ),
+        ("name: a\n    path: b\n    pages: [{owner: o}]", "the key 'pages.0.pattern' is missing."),
+        ("name: [a]\n    path: b", "source 1: name: "),
+        ("just words", "source 1: has to be keys with values"),
+    ],
+)
+def test_what_is_wrong_is_told_by_source_and_key(tmp_path: Path, lines: str, problem: str) -> None:
+    assert problem in fail(tmp_path, f"sources:\n  - {lines}\n")
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("sources: [", " is not valid YAML at line 1: "),
+        ("sources: []", " has to be one list under the key `sources`"),
+        ("- name: a", " has to be one list under the key `sources`"),
+        ("sources:\n  - name: a\n    path: b\nother: 1", " has to be one list"),
+        (
+            "sources:\n  - {name: a, path: b}\n  - {name: a, path: c}",
+            ": two sources are named 'a'. Rename one of them.",
+        ),
+        (
+            "sources:\n  - name: a\n    path: b\n    audience: group:S1\n    audience: everyone",
+            " is not valid YAML at line 5: the key 'audience' stands twice.",
+        ),
+    ],
+)
+def test_a_file_that_is_no_list_of_sources(tmp_path: Path, text: str, problem: str) -> None:
+    assert problem in fail(tmp_path, text)
+
+
+def test_a_file_that_is_missing(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="cannot be read: No such file or directory"):
+        load_sources(tmp_path / "sources.yml")

@@ -1,0 +1,48 @@
+"""Notices at the top of a page: which say that it no longer holds, and what holds instead."""
+
+import pytest
+
+from retrieval.sources import notices
+
+
+@pytest.mark.parametrize(
+    ("lines", "successor"),
+    [
+        ("This page is deprecated.", None),
+        ("This page **has been** superseded by [Leave 2026](leave.md).", "Leave 2026"),
+        ("> **Warning:** This policy is obsolete. See [Leave 2026](leave.md).", "Leave 2026"),
+        ("> [!WARNING]\n> This guide is outdated since May.", None),
+        (":::caution\nThis runbook is no longer maintained.\n:::", None),
+        ('!!! warning "Old"\n    This page was replaced by Leave 2026 on 3 May.', "Leave 2026"),
+        ("Superseded by [here](../leave.md)", "../leave.md"),
+        ("Replaced by the Leave policy 2026.", "Leave policy 2026"),
+        ("**Deprecated**\n\nReplaced by [Leave](a.md).", "Leave"),
+        ("DEPRECATED", None),
+        ("⚠️ This document is archived, see [Leave](a.md)", "Leave"),
+        ("*This process is deprecated in favour of [Leave](a.md)!*", "Leave"),
+        ("Status: superseded by ADR 7", "ADR 7"),
+        ("## Status\n\n⌛ Superseded by [ADR 7](7.md)", "ADR 7"),
+        ("Archived on 2026-01-01 by Ana", None),
+        ("| Superseded by [Leave](a.md) |\n| --- |", "Leave"),
+    ],
+)
+def test_what_says_that_a_page_no_longer_holds(lines: str, successor: str | None) -> None:
+    assert notices.find(f"# Leave\n\n{lines}\n\nYou have 28 days.\n") == (True, successor)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "# Leave\n\nYou have 28 days.\n",
+        "# API\n\nDeprecated endpoints go each May.\n",
+        "# Pumps\n\nReplaced filters go to bin 3.\n",
+        "# Pumps\n\nThis pump was replaced by a new one in May.\n",
+        "# Wiki\n\nThis page is archived every night.\n",
+        "# Wiki\n\nHow to say that this page is deprecated.\n",
+        "# Leave\n\n## Old rule\n\nThis policy was replaced by the new one.\n",
+        "# Leave\n\n" + "You have 28 days.\n\n" * 10 + "This page is deprecated.\n",
+        "",
+    ],
+)
+def test_what_says_no_such_thing(text: str) -> None:
+    assert notices.find(text) == (False, None)
