@@ -9,6 +9,10 @@ class ConfigError(FootnoteError):
     """Fix the environment: a setting, a server, a folder, a version."""
 
 
+class Busy(ConfigError):
+    """Wait: somebody else is at it."""
+
+
 class IndexMismatch(FootnoteError):
     """Index again: the index was built by another embedding model or chunker."""
 

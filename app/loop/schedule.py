@@ -7,7 +7,7 @@ its process is begun again by the next one; so is, after CLAIM_S, work whose pro
 
 import logging
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from typing import Protocol
@@ -38,7 +38,7 @@ class Work(Protocol):
 
 
 class Schedule:
-    """The times at which work is due in one process."""
+    """The times at which some work is due in one process."""
 
     def __init__(
         self,
@@ -47,26 +47,20 @@ class Schedule:
         work: Work,
         stop: threading.Event,
         *,
+        job: str = NIGHTLY,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
-        """Once stop is set, no work is begun, and what is begun ends where it tells progress."""
+        """Once stop is set, no work is begun, and what is begun ends where it tells progress.
+
+        The job is the name by which processes claim the work.
+        """
         self._database = database
         self._cron = cron
         self._work = work
+        self._job = job
         self._now = now
         self._stop = stop
         self._started_at = now()
-
-    @contextmanager
-    def running(self) -> Iterator[None]:
-        """Do the work whenever it is due while the block runs, on a thread of its own."""
-        thread = threading.Thread(target=self._run, name="schedule", daemon=True)
-        thread.start()
-        try:
-            yield
-        finally:
-            self._stop.set()
-            thread.join(STOP_S)
 
     def run_due(self) -> datetime | None:
         """Do the work if it is due, and no other process does; the time that was due, else None.
@@ -74,27 +68,23 @@ class Schedule:
         Work that goes wrong is logged, and not done again before the next time.
         """
         due_at = self._find_due()
-        if due_at is None or not claim(self._database, NIGHTLY, due_at):
+        if due_at is None or not claim(self._database, self._job, due_at):
             return None
         try:
             self._work(progress=self._check)
         except Stopped:
-            release(self._database, NIGHTLY, due_at)
-            log.info("The run due at %s was stopped", due_at)
+            release(self._database, self._job, due_at)
+            log.info("%s, due at %s, was stopped", self._job, due_at)
             return None
         except Exception:
-            log.exception("The run due at %s failed", due_at)
-        finish(self._database, NIGHTLY, due_at)
+            log.exception("%s, due at %s, failed", self._job, due_at)
+        finish(self._database, self._job, due_at)
         return due_at
 
-    def _run(self) -> None:
-        while not self._stop.is_set():
-            try:
-                self.run_due()
-            except Exception:  # the database is away; the thread must outlive that
-                log.exception("The schedule was not looked at")
-            upcoming = next(CronSim(self._cron, self._now()))
-            self._stop.wait(min(POLL_S, (upcoming - self._now()).total_seconds()))
+    def find_wait(self) -> float:
+        """Seconds until the next time at which it may be due."""
+        upcoming = next(CronSim(self._cron, self._now()))
+        return (upcoming - self._now()).total_seconds()
 
     def _find_due(self) -> datetime | None:
         """The last time that has come and was not ended, nor begun before this process."""
@@ -115,7 +105,7 @@ class Schedule:
                     SELECT due_at, finished_at FROM scheduled_runs WHERE job = :job
                     ORDER BY due_at DESC LIMIT 1
                 """),
-                {"job": NIGHTLY},
+                {"job": self._job},
             ).one_or_none()
         if row is None:
             return None
@@ -125,6 +115,29 @@ class Schedule:
     def _check(self, done: int, total: int) -> None:
         if self._stop.is_set():
             raise Stopped("Footnote was stopped.")
+
+
+@contextmanager
+def running(schedules: Sequence[Schedule], stop: threading.Event) -> Iterator[None]:
+    """Do what is due while the block runs, one after another, on a thread of its own; the end of
+    the block sets stop, which is that of them all."""
+    thread = threading.Thread(target=_run, args=(schedules, stop), name="schedule", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join(STOP_S)
+
+
+def _run(schedules: Sequence[Schedule], stop: threading.Event) -> None:
+    while not stop.is_set():
+        for schedule in schedules:
+            try:
+                schedule.run_due()
+            except Exception:  # the database is away; the thread must outlive that
+                log.exception("The schedule was not looked at")
+        stop.wait(min([POLL_S, *(schedule.find_wait() for schedule in schedules)]))
 
 
 def claim(database: Database, job: str, due_at: datetime) -> bool:

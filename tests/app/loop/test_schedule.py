@@ -8,7 +8,7 @@ import pytest
 from sqlalchemy import text
 
 from app.loop import schedule
-from app.loop.schedule import NIGHTLY, Schedule, Work
+from app.loop.schedule import NIGHTLY, Schedule, Work, running
 from retrieval.db import Database
 
 NIGHT = datetime(2026, 11, 30, 3, 0, tzinfo=UTC)
@@ -37,9 +37,16 @@ class Counting:
             raise self._error
 
 
-def start(database: Database, work: Work, now: datetime | Clock) -> Schedule:
+def start(
+    database: Database,
+    work: Work,
+    now: datetime | Clock,
+    *,
+    job: str = NIGHTLY,
+    stop: Event | None = None,
+) -> Schedule:
     clock = now if isinstance(now, Clock) else Clock(now)
-    return Schedule(database, DAILY, work, Event(), now=clock)
+    return Schedule(database, DAILY, work, stop or Event(), job=job, now=clock)
 
 
 def find_rows(database: Database) -> list[tuple[datetime, bool]]:
@@ -136,6 +143,27 @@ def test_work_whose_process_died_is_taken_over(database: Database) -> None:
     assert work.done == 1
 
 
+def test_each_job_has_times_of_its_own(database: Database) -> None:
+    clock, nightly, sync = Clock(NIGHT - MINUTE), Counting(), Counting()
+    both = [start(database, nightly, clock), start(database, sync, clock, job="sync wiki")]
+    clock.now = NIGHT
+    assert [each.run_due() for each in (*both, *both)] == [NIGHT, NIGHT, None, None]
+    assert (nightly.done, sync.done) == (1, 1)
+
+
+def test_one_that_fails_keeps_no_other_from_its_time(database: Database) -> None:
+    clock, stop, done = Clock(NIGHT - MINUTE), Event(), Event()
+
+    def work(*, progress: Callable[[int, int], None]) -> None:
+        done.set()
+
+    failing = start(database, Counting(ValueError("a page")), clock, job="sync wiki", stop=stop)
+    other = start(database, work, clock, job="sync desk", stop=stop)
+    clock.now = NIGHT
+    with running([failing, other], stop):
+        assert done.wait(10)
+
+
 def test_work_that_goes_wrong_is_logged_and_not_done_again(
     database: Database, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -161,7 +189,8 @@ def test_the_thread_does_what_is_due_and_ends_with_the_block(database: Database)
         finally:
             ended.set()
 
-    with start(database, work, NIGHT + MINUTE).running():
+    stop = Event()
+    with running([start(database, work, NIGHT + MINUTE, stop=stop)], stop):
         assert begun.wait(10)
     assert ended.is_set()
     # What was stopped is free to be begun by the next process.
@@ -181,7 +210,8 @@ def test_a_database_that_is_away_does_not_end_the_thread(
                 looked.set()
             return self.now
 
-    with Schedule(closed, DAILY, Counting(), Event(), now=Looking(NIGHT)).running():
+    stop = Event()
+    with running([start(closed, Counting(), Looking(NIGHT), stop=stop)], stop):
         assert looked.wait(10)
     assert "The schedule was not looked at" in caplog.text
     closed.close()

@@ -1,0 +1,143 @@
+"""The sources of SOURCES: which they are, and bringing them up to date by hand or by schedule."""
+
+import logging
+import os
+import sys
+import threading
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING
+
+from app.config import Settings
+from app.loop.schedule import Schedule, Stopped
+from retrieval.db import Database
+from retrieval.errors import Busy, ConfigError, FootnoteError
+from retrieval.sources import catalog
+from retrieval.sources.catalog import Source
+
+if TYPE_CHECKING:  # takes seconds to import
+    from retrieval.embedding import Embedder
+    from retrieval.retrieve import Retriever
+    from retrieval.sync import Syncer
+
+CHECKOUTS = "checkouts"  # below FOOTNOTE_HOME
+NICENESS = 5  # of what is indexed beside people who wait for answers
+
+log = logging.getLogger(__name__)
+
+
+def find_sources(settings: Settings, names: Sequence[str] = ()) -> tuple[Source, ...]:
+    """The sources of these names, or all.
+
+    Raises ConfigError when SOURCES is not set or cannot be read, and for a name that is not there.
+    """
+    if settings.sources is None:
+        raise ConfigError(
+            "SOURCES is not set. Set it to the path of a sources.yml; the README says how that "
+            "looks. A folder by itself is indexed by `footnote ingest`."
+        )
+    sources = catalog.load_sources(settings.sources)
+    known = [source.name for source in sources]
+    for name in names:
+        if name not in known:
+            raise ConfigError(
+                f"{settings.sources} names no source {name!r}. It names: {', '.join(known)}."
+            )
+    return tuple(source for source in sources if not names or source.name in names)
+
+
+def build_syncer(settings: Settings, database: Database) -> "Syncer":
+    """What brings sources up to date, with the models that are set, loaded."""
+    from app import parts
+    from retrieval.sync import Syncer
+    from retrieval.tuning import DEFAULT
+
+    return Syncer(
+        database=database,
+        embedder=parts.load_embedder(settings),
+        reranker=parts.load_reranker(settings),
+        tuning=DEFAULT,
+        checkouts=settings.footnote_home / CHECKOUTS,
+    )
+
+
+def build_schedules(
+    settings: Settings, database: Database, retriever: "Retriever", stop: threading.Event
+) -> list[Schedule]:
+    """When each source that has a schedule is brought up to date; none where SOURCES is not set.
+
+    Raises ConfigError as find_sources does.
+    """
+    if settings.sources is None:
+        return []
+    return [
+        Schedule(
+            database,
+            source.schedule,
+            partial(_sync_due, settings, database, retriever, source),
+            stop,
+            job=f"sync {source.name}",
+        )
+        for source in find_sources(settings)
+        if source.schedule is not None
+    ]
+
+
+def _sync_due(
+    settings: Settings,
+    database: Database,
+    retriever: "Retriever",
+    source: Source,
+    *,
+    progress: Callable[[int, int], None],
+) -> None:
+    """Bring a source up to date whose time has come, after all that people wait for."""
+    from retrieval import sync
+    from retrieval.sync import Syncer
+    from retrieval.tuning import DEFAULT
+
+    _give_way()
+    syncer = Syncer(
+        database=database,
+        embedder=_find_embedder(settings, retriever),
+        reranker=retriever.reranker,
+        tuning=DEFAULT,
+        checkouts=settings.footnote_home / CHECKOUTS,
+    )
+    try:
+        summary = sync.sync(syncer, source, progress=progress)
+    except Stopped:
+        raise
+    except Busy:
+        log.info("Source %s is being synced already", source.name)
+    except FootnoteError:
+        log.error("Source %s was not synced; footnote doctor says why", source.name)
+    else:
+        log.info(
+            "Source %s was synced: %d new, %d changed, %d removed, %d skipped",
+            source.name,
+            summary.new,
+            summary.changed,
+            len(summary.removed),
+            len(summary.skipped),
+        )
+
+
+def _find_embedder(settings: Settings, retriever: "Retriever") -> "Embedder":
+    """The model that is set or, if the index was built anew by another since this process began,
+    that one: nobody wants the old one back."""
+    from app import parts
+
+    searched = retriever.settled().embedder
+    if searched is not retriever.embedder or searched.name == settings.embedding_model:
+        return searched
+    return parts.load_embedder(settings)
+
+
+def _give_way() -> None:
+    """Have this thread, and those that PyTorch begins for it, wait for all others.
+
+    Elsewhere than on Linux this would be the whole process, and so nothing.
+    """
+    if sys.platform == "linux":
+        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), NICENESS)

@@ -1,0 +1,76 @@
+"""What is known of pages besides what is indexed: who may read them, whose they are, how old."""
+
+import json
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from sqlalchemy import Connection, text
+
+from retrieval import audiences
+from retrieval.planning import Page
+
+BATCH = 1_000  # pages a statement
+STATED = """
+    jsonb_to_recordset(CAST(:stated AS jsonb)) AS stated (
+        document_id bigint, url text, owner text, updated_at timestamptz, stated_on date,
+        freshness_days integer, is_superseded boolean, superseded_by text, secret_kinds text[],
+        content_hash text, file_hash text)
+"""
+
+
+def assign(connection: Connection, wanted: Mapping[int, tuple[str, ...]]) -> None:
+    """Have pages be for other audiences, given by document_id, until they are read again."""
+    by_audience: dict[tuple[str, ...], list[int]] = defaultdict(list)
+    for document_id, audience in wanted.items():
+        by_audience[audience].append(document_id)
+    for audience, document_ids in by_audience.items():
+        audiences.assign(connection, audience, document_ids)
+    connection.execute(
+        text("UPDATE documents SET file_hash = NULL WHERE document_id = ANY(:document_ids)"),
+        {"document_ids": list(wanted)},
+    )
+
+
+def save(connection: Connection, pages: Sequence[Page]) -> None:
+    """Save all that stored pages say but what is indexed of them, which is as it was."""
+    for at in range(0, len(pages), BATCH):
+        stated = json.dumps([_build_row(page) for page in pages[at : at + BATCH]])
+        # Sections that were made of an older text stay marked as such.
+        for statement in (
+            f"""
+            UPDATE sections SET content_hash = stated.content_hash
+            FROM documents JOIN {STATED} USING (document_id)
+            WHERE sections.document_id = documents.document_id
+            AND sections.content_hash = documents.content_hash
+            """,
+            f"""
+            UPDATE documents SET
+                url = stated.url, owner = stated.owner, updated_at = stated.updated_at,
+                stated_on = stated.stated_on,
+                verified_at = greatest(stated.stated_on, documents.confirmed_on),
+                freshness_days = stated.freshness_days, is_superseded = stated.is_superseded,
+                superseded_by = stated.superseded_by, secret_kinds = stated.secret_kinds,
+                content_hash = stated.content_hash,
+                file_hash = coalesce(stated.file_hash, documents.file_hash)
+            FROM {STATED} WHERE documents.document_id = stated.document_id
+            """,
+        ):
+            connection.execute(text(statement), {"stated": stated})
+
+
+def _build_row(page: Page) -> dict[str, Any]:
+    document = page.document
+    return {
+        "document_id": page.document_id,
+        "url": document.url,
+        "owner": document.owner,
+        "updated_at": document.updated_at and document.updated_at.isoformat(),
+        "stated_on": document.verified_at and document.verified_at.isoformat(),
+        "freshness_days": document.freshness_days,
+        "is_superseded": document.is_superseded,
+        "superseded_by": document.superseded_by,
+        "secret_kinds": list(document.secret_kinds),
+        "content_hash": document.content_hash,
+        "file_hash": page.file_hash,
+    }

@@ -1,0 +1,123 @@
+"""What doctor says of sources and of files that are not in the index."""
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from sqlalchemy import text
+
+from app import source_findings
+from app.config import Settings
+from retrieval import dead_letters, source_states
+from retrieval.db import Database
+from retrieval.sources.reads import Skipped
+
+SOURCES = """
+sources:
+  - name: wiki
+    path: wiki
+    schedule: "0 * * * *"
+"""
+DAY = timedelta(days=1)
+HOUR = timedelta(hours=1)
+
+
+def examine(database: Database, tmp_path: Path, sources: str | None = SOURCES) -> list[str]:
+    """Level and text of each finding."""
+    settings = Settings()
+    if sources:
+        (tmp_path / "sources.yml").write_text(sources)
+        settings = Settings(sources=tmp_path / "sources.yml")
+    with database.unrestricted.transaction() as connection:
+        found = source_findings.examine(connection, settings)
+        return [f"{finding.level}: {finding.text}" for finding in found]
+
+
+def read(
+    database: Database, source: str = "wiki", *, ago: timedelta = HOUR, error: str | None = None
+) -> None:
+    """Note that a source was read completely so long ago, and why not since."""
+    with database.transaction() as connection:
+        source_states.begin(connection, source, "/docs")
+        source_states.complete(connection, source)
+        connection.execute(
+            text("UPDATE sources SET completed_at = :at WHERE source = :source"),
+            {"at": datetime.now(UTC) - ago, "source": source},
+        )
+        if error:
+            source_states.fail(connection, source, error)
+
+
+def test_a_source_that_was_read_is_well(database: Database, tmp_path: Path) -> None:
+    read(database)
+    (told,) = examine(database, tmp_path)
+    assert told.startswith("ok: Source wiki was read at 20")
+
+
+def test_a_source_that_was_never_read_is_told(database: Database, tmp_path: Path) -> None:
+    never = "note: Source wiki was never read completely: run `footnote sync wiki`."
+    assert examine(database, tmp_path) == [never]
+    with database.transaction() as connection:
+        source_states.begin(connection, "wiki", "/docs")  # and killed
+    assert examine(database, tmp_path) == [never]
+
+
+def test_a_source_that_fails_is_told_with_what_to_do(database: Database, tmp_path: Path) -> None:
+    read(database, error="/docs is not a folder.\nGive one.")
+    (told,) = examine(database, tmp_path)
+    assert told.startswith("error: Source wiki was not read completely since 20")
+    assert told.endswith(": /docs is not a folder. Give one.")
+
+
+def test_a_source_that_is_overdue_is_told(database: Database, tmp_path: Path) -> None:
+    read(database, ago=DAY)
+    (told,) = examine(database, tmp_path)
+    assert told.startswith("error: Source wiki was due at 20")
+    assert "see that `footnote serve` runs" in told
+    (told,) = examine(database, tmp_path, SOURCES.replace("schedule", "#"))
+    assert told.startswith("ok: ")
+
+
+def test_sources_that_nobody_names_are_told(database: Database, tmp_path: Path) -> None:
+    read(database)
+    read(database, "old", error="It is away.")
+    *_, failing, unnamed = examine(database, tmp_path)
+    assert failing.startswith("error: Source old was not read completely")
+    assert unnamed.startswith("note: SOURCES does not name old: ")
+    assert len(examine(database, tmp_path, None)) == 2  # where there is no such file
+
+
+def test_a_file_of_sources_that_is_wrong_is_told(database: Database, tmp_path: Path) -> None:
+    (told,) = examine(database, tmp_path, "sources: []")
+    assert told.startswith("error: ") and "sources.yml" in told
+
+
+def test_dead_letters_are_counted_by_source_and_reason(database: Database, tmp_path: Path) -> None:
+    letters = [Skipped(path=f"{n}.md", reason=f"not UTF-8 at byte {n}") for n in range(5)]
+    with database.transaction() as connection:
+        dead_letters.save(connection, "wiki", letters)
+        dead_letters.save(connection, "desk", [Skipped(path="a\n.md", reason="empty")])
+    many, one = examine(database, tmp_path, None)
+    assert many.startswith(
+        "note: 5 files of source wiki are not in the index as they are now, not UTF-8 at byte 0: "
+        "0.md, 1.md, 2.md and 2 more, since 20"
+    )
+    assert one.startswith(
+        "note: 1 file of source desk is not in the index as it is now, empty: a .md"
+    )
+
+
+def test_pages_on_their_way_out_are_told(database: Database, tmp_path: Path) -> None:
+    with database.transaction() as connection:
+        connection.execute(
+            text("""
+                INSERT INTO documents (tenant_id, source, path, title, url, text, content_hash,
+                                       missed_count)
+                SELECT 'acme', 'wiki', number || '.md', 'T', '', 'x', '', number % 2
+                FROM generate_series(1, 10) AS number
+            """)
+        )
+    (told,) = examine(database, tmp_path, None)
+    assert told == (
+        "note: 5 pages of source wiki are missing there and answered from still, until missed "
+        "again: 1.md, 3.md, 5.md and 2 more."
+    )

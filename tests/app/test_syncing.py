@@ -1,0 +1,118 @@
+"""Sources that are brought up to date by schedule, beside people who ask."""
+
+import logging
+import threading
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from sqlalchemy import text
+
+from app import syncing
+from app.config import Settings
+from app.loop import schedule
+from app.loop.schedule import Schedule, running
+from retrieval import source_states
+from retrieval.db import Database
+from retrieval.errors import ConfigError
+from retrieval.retrieve import Retriever
+from retrieval.source_states import SourceState
+from tests.retrieval.pages import ask
+
+SOURCES = """
+sources:
+  - name: notes
+    path: notes
+    schedule: "* * * * *"
+  - name: by hand
+    path: notes
+"""
+TEXT = "# Mast\n\nThe mast of the Halvermeer ferry is painted vermilion.\n"
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    (tmp_path / "notes").mkdir()
+    (tmp_path / "notes" / "mast.md").write_text(TEXT)
+    (tmp_path / "sources.yml").write_text(SOURCES)
+    return Settings(sources=tmp_path / "sources.yml", footnote_home=tmp_path / "home")
+
+
+def build(settings: Settings, retriever: Retriever, stop: threading.Event) -> Schedule:
+    """The schedule of the notes, whose time has come."""
+    (made,) = syncing.build_schedules(settings, retriever.database, retriever, stop)
+    past = datetime.now(UTC) - timedelta(minutes=5)
+    schedule.claim(retriever.database, "sync notes", past)
+    schedule.finish(retriever.database, "sync notes", past)
+    return made
+
+
+def find_state(database: Database) -> SourceState:
+    with database.transaction() as connection:
+        (state,) = source_states.load(connection)
+    return state
+
+
+def test_sources_with_a_schedule_are_synced_when_they_are_due(
+    settings: Settings, retriever: Retriever, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    made = build(settings, retriever, threading.Event())
+    assert made.run_due()
+    assert "Source notes was synced: 1 new, 0 changed, 0 removed, 0 skipped" in caplog.text
+    found = retriever.search(ask("what colour is the mast?"))
+    assert "mast.md" in {candidate.section.path for candidate in found}
+    assert find_state(retriever.database).error is None
+
+
+def test_without_sources_nothing_is_scheduled(retriever: Retriever, settings: Settings) -> None:
+    nothing = settings.model_copy(update={"sources": None})
+    stop = threading.Event()
+    assert syncing.build_schedules(nothing, retriever.database, retriever, stop) == []
+    missing = settings.model_copy(update={"sources": Path("/missing/sources.yml")})
+    with pytest.raises(ConfigError, match=r"sources\.yml cannot be read"):
+        syncing.build_schedules(missing, retriever.database, retriever, stop)
+
+
+def test_a_source_that_fails_is_logged_without_what_it_holds(
+    settings: Settings, retriever: Retriever, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "notes").rename(tmp_path / "away")
+    assert build(settings, retriever, threading.Event()).run_due()
+    (record,) = caplog.records
+    assert record.getMessage() == "Source notes was not synced; footnote doctor says why"
+    assert record.exc_info is None
+    error = find_state(retriever.database).error
+    assert error and "is not a folder" in error
+
+
+def test_one_that_was_stopped_is_begun_again(settings: Settings, retriever: Retriever) -> None:
+    stop = threading.Event()
+    stop.set()
+    assert build(settings, retriever, stop).run_due() is None
+    with retriever.database.transaction() as connection:
+        waiting = connection.execute(
+            text("SELECT count(*) FROM scheduled_runs WHERE started_at IS NULL")
+        ).scalar_one()
+    assert waiting == 1
+    assert build(settings, retriever, threading.Event()).run_due()
+
+
+def test_questions_are_answered_while_a_source_is_synced(
+    settings: Settings, retriever: Retriever, tmp_path: Path
+) -> None:
+    for number in range(4):
+        (tmp_path / "notes" / f"{number}.md").write_text(f"# Buoy {number}\n\nIt is green.\n")
+    stop = threading.Event()
+    with running([build(settings, retriever, stop)], stop):
+        while find_paths(retriever.database) < 5:
+            found = retriever.retrieve(ask("what does ERR_2041 mean?"))
+            assert found.kept[0].section.path == "reference/error-codes.md"
+
+
+def find_paths(database: Database) -> int:
+    with database.transaction() as connection:
+        count: int = connection.execute(
+            text("SELECT count(*) FROM documents WHERE source = 'notes'")
+        ).scalar_one()
+    return count
