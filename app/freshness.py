@@ -1,108 +1,137 @@
-"""Which cited pages may no longer hold: long unverified, or older than another one cited; pure."""
+"""Which cited pages may no longer hold: long unverified, replaced, or unlike an older one; pure."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
-from pathlib import PurePosixPath
-from typing import Literal
 
-from app.records import Citation
+from app import mrkdwn
+from app.records import Answer, Citation
+from retrieval import editions
+from retrieval.lexical import build_words
+from retrieval.precedence import Validity
+from retrieval.records import Retrieval, StoredSection
 
-# What holds until its next edition. A report, a meeting, a tax rate or a project's plan of one year
-# stands beside that of the next, and so do guides to two versions of a product.
-_RULES = (
-    r"(?:polic(?:y|ies)|procedures?|guidelines?|rules|handbook|fees|prices|price list|bands"
-    r"|allowances|benefits|(?:bonus|health|pension|response|recovery|continuity) plan)"
-)
-_OLD = r"(?:old|archived?|obsolete|outdated|deprecated|superseded)"
-# Only where it is set apart: neither "Archived projects" nor "Old town office" is an old page.
-_SUPERSEDED = re.compile(
-    rf"^copy of |^[\[(]{_OLD}[\])]|^{_OLD}(?::| - )|[\[(]{_OLD}(?: version)?[\])]$| - {_OLD}$"
-)
-_YEAR = r"(?:fy ?(?:20)?|20)(?P<number>\d\d)(?:[/-](?:20)?\d\d)?"  # of two, the first
-_VERSION = r"(?P<number>\d+(?:\.\d+)*)"
-_EDITIONS: tuple[tuple[Literal["year", "version"], re.Pattern[str]], ...] = (
-    ("year", re.compile(rf"(?P<work>.*\b(?:{_RULES}|guide))\W+{_YEAR}\W*")),
-    ("year", re.compile(rf"{_YEAR}\W+(?P<work>.*\b(?:{_RULES}|guide))\W*")),
-    ("version", re.compile(rf"(?P<work>.*\b(?:{_RULES}|20\d\d))\W+v(?:ersion)?[. ]*{_VERSION}\W*")),
-    ("version", re.compile(rf"(?P<work>.*(?:\d.*|\b{_RULES}))\Wrev(?:ision)?[. ]*{_VERSION}\W*")),
-)
 OLDER = "older than"  # begins what a caveat says of a page that has a later edition
-_AGE_FOLDER = re.compile(rf"{_OLD}|{_YEAR}")
+SUPERSEDED = "says that it no longer holds"
+MOST_DIFFERENT = 2  # older pages that are named beside one that holds
+TITLE_LENGTH = 40
+OWNER_LENGTH = 60
+
+# In an answer's Markdown, what can be shown as it is: no style, link, mention or marker.
+_PLAIN = re.compile(r"[\w ,'@+-]+")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Edition:
-    """What title and path say of a page."""
+class Replaced:
+    """An older page of which a part was found, too, and the one that holds in its place."""
 
-    work: tuple[list[str], list[str]]  # what editions have in common: folders, words of the title
-    is_superseded: bool
-    kind: Literal["year", "version"] | None = None  # None: it is the only one
-    number: tuple[int, ...] = ()
+    title: str
+    verified_at: date | None
+    document_id: int  # of the one that holds
+    words: frozenset[str]  # of the part that was found
 
 
 def mark(
-    citations: Sequence[Citation], *, freshness_days: int, today: date
+    citations: Sequence[Citation], validity: Validity, replaced: Sequence[Replaced] = ()
 ) -> tuple[Citation, ...]:
-    """The citations, with a caveat where the page was last verified longer ago than that, or where
-    another one is a later edition of it.
+    """The citations, with a caveat where the page is stale, says that it no longer holds, or where
+    another one is a later edition of it; and with the older pages that each differs from.
 
-    Editions lie in one folder, but for folders such as "archive" or "2023", and have one title, but
-    for a word such as "old", or a year that has begun or a version after what is in force until
-    replaced, such as a policy. When they were verified tells nothing: each shows that itself.
+    When editions were verified tells nothing: each shows that itself.
     """
     return tuple(
-        replace(each, caveat=_build_caveat(each, citations, freshness_days, today))
+        replace(
+            each,
+            is_stale=_is_stale(each, validity),
+            caveat=_build_caveat(each, citations, validity),
+            differs_from=tuple(_name_different(each, replaced)),
+        )
         for each in citations
     )
 
 
+def open_with_age(answer: Answer, validity: Validity) -> Answer:
+    """The answer; where what it says first rests on a stale page, it opens by saying so.
+
+    That is known as soon as there is a first footnote, so that what is seen of an answer while it
+    is written begins as the whole does. Owners are data: nobody is called.
+    """
+    lead = next(iter(answer.citations), None)
+    if lead is None or not lead.is_stale or lead.verified_at is None:
+        return answer
+    age = _build_age((validity.today - lead.verified_at).days)
+    notice = (
+        f"The best page that I found was last verified {age} ago ({lead.verified_at}). "
+        f"{_build_advice(lead.owner)}"
+    )
+    return replace(answer, text=f"{notice}\n\n{answer.text}")
+
+
+def find_replaced(retrieval: Retrieval) -> tuple[Replaced, ...]:
+    """The older pages that were passed over, the most relevant first, that say something else."""
+    known: dict[int, set[str]] = {}
+    for candidate in retrieval.candidates:
+        section = candidate.section
+        known.setdefault(section.document_id, set()).update(_read_words(section))
+    return tuple(
+        Replaced(
+            title=each.section.title,
+            verified_at=each.section.verified_at,
+            document_id=each.document_id,
+            words=words,
+        )
+        for each in retrieval.passed_over
+        if (words := _read_words(each.section)) - known.get(each.document_id, set())
+    )
+
+
+def _read_words(section: StoredSection) -> frozenset[str]:
+    return frozenset(build_words(section.text).split())
+
+
+def _name_different(citation: Citation, replaced: Sequence[Replaced]) -> Iterator[str]:
+    names = dict.fromkeys(
+        _name(each) for each in replaced if each.document_id == citation.document_id
+    )
+    yield from list(names)[:MOST_DIFFERENT]
+
+
+def _name(page: Replaced) -> str:
+    title = mrkdwn.flatten(page.title, TITLE_LENGTH)
+    return f"{title} ({page.verified_at})" if page.verified_at else title
+
+
+def _build_advice(owner: str | None) -> str:
+    if not owner:
+        return "It names no owner: check before you rely on it."
+    shown = mrkdwn.flatten(owner, OWNER_LENGTH).replace("`", "'")
+    shown = shown if _PLAIN.fullmatch(shown) else f"`{shown}`"
+    return f"Its owner is {shown}: ask before you rely on it."
+
+
+def _is_stale(citation: Citation, validity: Validity) -> bool:
+    days = citation.freshness_days or validity.freshness_days
+    verified_at = citation.verified_at
+    return verified_at is not None and (validity.today - verified_at).days > days
+
+
 def _build_caveat(
-    citation: Citation, citations: Sequence[Citation], freshness_days: int, today: date
+    citation: Citation, citations: Sequence[Citation], validity: Validity
 ) -> str | None:
-    newer = next((other for other in citations if _is_older(citation, other, today)), None)
+    today = validity.today
+    newer = next((each for each in citations if editions.is_older(citation, each, today)), None)
     dated = citation.dated
-    days = (today - citation.verified_at).days if citation.verified_at else 0
-    is_stale = days > freshness_days
-    if is_stale:
-        dated = f"last verified {citation.verified_at:%Y-%m-%d}, {_build_age(days)} ago"
+    is_stale = _is_stale(citation, validity)
+    if is_stale and citation.verified_at:
+        age = _build_age((today - citation.verified_at).days)
+        dated = f"last verified {citation.verified_at:%Y-%m-%d}, {age} ago"
+    known = [SUPERSEDED] if citation.is_superseded else []
     if newer:
-        return ", ".join(filter(None, (dated, f"{OLDER} [{newer.marker}]")))
-    return dated if is_stale else None
-
-
-def _is_older(one: Citation, other: Citation, today: date) -> bool:
-    """Whether two pages are editions of one work, of which the other is the later."""
-    here, there = _read_edition(one), _read_edition(other)
-    if here.work != there.work:
-        return False
-    if here.is_superseded != there.is_superseded:
-        return here.is_superseded
-    is_in_force = there.kind == "version" or there.number <= (today.year % 100,)
-    return here.kind == there.kind and here.number < there.number and is_in_force
-
-
-def _read_edition(citation: Citation) -> _Edition:
-    folded = re.sub("[–—]", "-", citation.title.casefold()).strip()
-    title = _SUPERSEDED.sub(" ", folded).strip()
-    folders = PurePosixPath(citation.path.casefold()).parent.parts
-    place = [folder for folder in folders if not _AGE_FOLDER.fullmatch(folder)]
-    is_superseded = title != folded
-    for kind, form in _EDITIONS:
-        if found := form.fullmatch(title):
-            return _Edition(
-                work=(place, re.findall(r"\w+", found["work"])),
-                is_superseded=is_superseded,
-                kind=kind,
-                number=_parse_number(found["number"]),
-            )
-    return _Edition(work=(place, re.findall(r"\w+", title)), is_superseded=is_superseded)
-
-
-def _parse_number(number: str) -> tuple[int, ...]:
-    """v2.0 is v2."""
-    return tuple(map(int, re.sub(r"(?:\.0+)+\Z", "", number).split(".")))
+        known.append(f"{OLDER} [{newer.marker}]")
+    if known or is_stale:
+        return ", ".join(filter(None, (dated, *known)))
+    return None
 
 
 def _build_age(days: int) -> str:

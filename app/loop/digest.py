@@ -171,15 +171,18 @@ def _load_stale(connection: Connection, freshness_days: int) -> list[StalePage]:
                 WHERE asked_at >= now() - make_interval(days => :days) AND is_question(traces)
             )
             SELECT title, documents.url, owner,
-                   CASE WHEN documents.verified_at < current_date - :freshness_days
+                   CASE WHEN documents.verified_at < oldest
                         THEN documents.verified_at END AS verified_at,
                    count(DISTINCT trace_id) AS answers
             FROM cited LEFT JOIN sections USING (section_id)
             JOIN documents ON documents.path = cited.path AND documents.url = cited.url
                 AND documents.document_id = coalesce(sections.document_id, documents.document_id)
-            WHERE documents.verified_at < current_date - :freshness_days
+            CROSS JOIN LATERAL (
+                SELECT current_date - coalesce(freshness_days, :freshness_days) AS oldest
+            ) AS rule
+            WHERE documents.verified_at < oldest
             OR (is_older AND documents.verified_at IS NOT DISTINCT FROM cited.verified_at)
-            GROUP BY documents.document_id
+            GROUP BY documents.document_id, oldest
             ORDER BY answers DESC, documents.verified_at NULLS LAST, title
         """),
         {"days": DAYS, "freshness_days": freshness_days, "older": freshness.OLDER},

@@ -2,7 +2,7 @@
 
 verified_at is the later of what the page says itself and of confirmed_on.
 
-New columns without defaults or with constant ones, a new table: short locks, nothing is rewritten.
+New columns without defaults or with constant ones, new tables: short locks, nothing is rewritten.
 """
 
 from alembic import op
@@ -32,6 +32,14 @@ CREATE TABLE copies (
     CHECK (document_id < other_id)
 );
 CREATE INDEX copies_other ON copies (other_id);
+
+-- What is compared of each page, so that of a changed one only its own is made anew.
+CREATE TABLE signatures (
+    tenant_id text NOT NULL,
+    document_id bigint PRIMARY KEY REFERENCES documents ON DELETE CASCADE,
+    content_hash text NOT NULL,  -- of the document, as it was when this was made
+    bands bigint[] NOT NULL  -- pages that have one in common may say nearly the same
+);
 """
 
 # Who may not read one of the two may not know of the pair.
@@ -40,10 +48,14 @@ CREATE POLICY audience ON copies AS RESTRICTIVE TO footnote_app
     USING (EXISTS (SELECT FROM documents WHERE documents.document_id = copies.document_id)
            AND EXISTS (SELECT FROM documents WHERE documents.document_id = copies.other_id))
     WITH CHECK (true);
+CREATE POLICY audience ON signatures AS RESTRICTIVE TO footnote_app
+    USING (EXISTS (SELECT FROM documents WHERE documents.document_id = signatures.document_id))
+    WITH CHECK (true);
 """
 
 
 def upgrade() -> None:
     op.execute(CHANGES)
-    op.execute(POLICY.format(table="copies"))
+    for table in ("copies", "signatures"):
+        op.execute(POLICY.format(table=table))
     op.execute(READABLE)

@@ -1,12 +1,27 @@
-"""Which cited pages are marked as ones that may no longer hold."""
+"""What is said of cited pages that may no longer hold, and of those that differ from older ones."""
 
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from datetime import date
+from datetime import UTC, date, datetime, timedelta
 
 import pytest
+from sqlalchemy import text
 
-from app import freshness
-from app.records import Citation
+from app import blocks, confirming, freshness
+from app.answering import Answerer, Stage, Writing
+from app.config import Settings
+from app.freshness import Replaced
+from app.generate.anthropic import Claude
+from app.generate.generator import Generator
+from app.generate.quoted import OPENING, Quoter
+from app.records import Answer, Arrival, Citation, Turn
+from app.rendering import build_answer
+from app.traces import claim
+from retrieval.db import Database
+from retrieval.embedding import Embedder
+from retrieval.precedence import Validity
+from tests.retrieval.pages import build_retriever, ingest, page
+from tests.stand_ins.claude import ClaudeStandIn, Text
 
 TODAY = date(2026, 3, 1)
 
@@ -28,7 +43,7 @@ def cite(title: str, verified_at: date | None = None, *, path: str = "hr/a.md") 
 
 def caveats(*citations: Citation, days: int = 365) -> list[str | None]:
     numbered = [replace(each, marker=number) for number, each in enumerate(citations, 1)]
-    marked = freshness.mark(numbered, freshness_days=days, today=TODAY)
+    marked = freshness.mark(numbered, Validity(today=TODAY, freshness_days=days))
     return [each.caveat for each in marked]
 
 
@@ -145,3 +160,233 @@ def test_editions_lie_in_one_folder_but_for_what_it_says_of_their_age(
 def test_two_sections_of_one_page_are_no_editions() -> None:
     page = cite("Travel policy 2023", date(2026, 1, 1))
     assert caveats(page, page) == [None, None]
+
+
+def test_a_page_may_say_how_long_it_counts_as_verified() -> None:
+    assert caveats(replace(cite("Leave", date(2023, 2, 1)), freshness_days=3_650)) == [None]
+    assert caveats(replace(cite("Leave", date(2026, 2, 1)), freshness_days=7)) == [
+        "last verified 2026-02-01, 28 days ago"
+    ]
+
+
+def test_a_page_that_no_longer_holds_says_what_replaces_it() -> None:
+    over = replace(cite("Leave"), is_superseded=True, superseded_by="*Time* <!channel>")
+    assert caveats(over) == ["says that it no longer holds"]
+    (marked,) = freshness.mark([over], Validity(today=TODAY, freshness_days=365))
+    assert blocks.build_source_line(marked) == (
+        "[1] Leave · ⚠️ says that it no longer holds · `replaced by *Time* &lt;!channel&gt;`"
+    )
+
+
+def differing(*pages: Replaced) -> tuple[str, ...]:
+    """What a page is told to differ from."""
+    cited = replace(cite("Leave", date(2026, 1, 1)), document_id=1)
+    (marked,) = freshness.mark([cited], Validity(today=TODAY, freshness_days=365), pages)
+    assert marked.age == "verified 2026-01-01"  # that it differs is nothing against it
+    return marked.relations
+
+
+def test_older_pages_that_say_something_else_are_named_with_their_dates() -> None:
+    old = Replaced(
+        title="Leave (old)", verified_at=date(2023, 2, 1), document_id=1, words=frozenset()
+    )
+    assert differing(old, old, replace(old, document_id=2)) == (
+        "differs from Leave (old) (2023-02-01)",
+    )
+    many = [replace(old, title=f"Leave {year}", verified_at=None) for year in (2023, 2022, 2021)]
+    assert differing(*many) == ("differs from Leave 2023", "differs from Leave 2022")
+    assert differing(replace(old, title="x\n" * 200)) == (
+        f"differs from {'x ' * 19}x… (2023-02-01)",
+    )
+
+
+def opening(owner: str | None, verified_at: date | None = date(2022, 2, 28)) -> str | None:
+    """What an answer opens with that rests on such a page."""
+    cited = replace(cite("Leave", verified_at), owner=owner)
+    validity = Validity(today=TODAY, freshness_days=365)
+    answer = Answer(text="30 days [1].", citations=freshness.mark([cited], validity))
+    opened = freshness.open_with_age(answer, validity).text
+    return opened.removesuffix("30 days [1].").removesuffix("\n\n") or None
+
+
+def test_an_answer_from_a_stale_page_opens_with_its_age_and_owner() -> None:
+    said = "The best page that I found was last verified 4 years ago (2022-02-28)."
+    assert opening("People team") == (
+        f"{said} Its owner is People team: ask before you rely on it."
+    )
+    assert opening(None) == f"{said} It names no owner: check before you rely on it."
+    assert opening("IT", date(2026, 1, 1)) is None
+    assert opening("IT", None) is None
+
+
+@pytest.mark.parametrize(
+    "owner", ["<!channel>", "<@U012345>", "[1] *Ana*", "`*x*`", "https://evil.example", "a\n# b"]
+)
+def test_whatever_an_owner_is_called_nobody_is_called_and_nothing_is_marked(owner: str) -> None:
+    shown = (opening(owner) or "").partition("Its owner is ")[2]
+    assert shown.startswith("`") and shown.count("`") == 2 and "\n" not in shown
+
+
+def test_a_second_page_that_is_stale_opens_nothing() -> None:
+    validity = Validity(today=TODAY, freshness_days=365)
+    cited = [cite("A", TODAY), replace(cite("B", date(2022, 2, 28)), marker=2)]
+    answer = Answer(text="x [1] y [2].", citations=freshness.mark(cited, validity))
+    assert freshness.open_with_age(answer, validity) == answer
+
+
+CAP_QUESTION = "what is the daily meal cap?"
+
+
+def policy(year: int, cap: int, note: str = "") -> str:
+    return (
+        f"# Travel policy {year}\n\n{note}Book trains early and flights through the agency.\n\n"
+        f"## Meals\n\nThe daily meal cap is {cap} euros. Keep every receipt.\n"
+    )
+
+
+def front(**fields: object) -> str:
+    return "---\n" + "".join(f"{name}: {value}\n" for name, value in fields.items()) + "---\n"
+
+
+def ago(days: int) -> date:
+    return datetime.now(UTC).date() - timedelta(days=days)
+
+
+DATED = (
+    front(last_verified=ago(1_100)) + policy(2023, 60),
+    front(last_verified=ago(30)) + policy(2025, 80),
+)
+CONFLICTS = {
+    "dated": ("hr/travel-2023.md", "hr/travel-2025.md", *DATED),
+    "years in titles": ("hr/a.md", "hr/b.md", policy(2023, 60), policy(2025, 80)),
+    "years in folders": (
+        "hr/2023/travel.md",
+        "hr/2025/travel.md",
+        policy(2023, 60).replace("policy 2023", "policy"),
+        policy(2025, 80).replace("policy 2025", "policy"),
+    ),
+    "superseded": (
+        "hr/rules.md",
+        "hr/travel.md",
+        front(status="superseded", superseded_by="travel.md")
+        + policy(1, 60).replace("Travel policy 1", "Trips"),
+        policy(1, 80).replace("Travel policy 1", "Travel policy"),
+    ),
+}
+
+
+@pytest.fixture
+def add_pages(database: Database, embedder: Embedder) -> Callable[..., Answerer]:
+    """Indexes two pages, and gives what answers from them."""
+
+    def add(generator: Generator, *pages: str) -> Answerer:
+        old_path, new_path, old, new = pages
+        ingest(database, embedder, page(old_path, old), page(new_path, new))
+        return Answerer(retriever=build_retriever(database, embedder), generator=generator)
+
+    return add
+
+
+def answer(
+    answerer: Answerer, question: str = CAP_QUESTION, stages: list[Stage] | None = None
+) -> Answer:
+    trace_id = claim(answerer.retriever.database, Arrival(question=question))
+    assert trace_id is not None
+    tell = (lambda stage: None) if stages is None else stages.append
+    turns = [Turn(speaker="user", text=question)]
+    return answerer.answer(turns, trace_id, lambda: None, tell)
+
+
+def read_titles(retrieved: Sequence[Citation]) -> list[str]:
+    return [each.title for each in retrieved]
+
+
+@pytest.mark.parametrize("kind", list(CONFLICTS))
+def test_of_two_policies_the_one_in_force_is_quoted_and_the_other_named(
+    kind: str, add_pages: Callable[..., Answerer], embedder: Embedder
+) -> None:
+    given = answer(add_pages(Quoter(embedder), *CONFLICTS[kind]))
+    shown = build_answer(given)
+    old = "Trips" if kind == "superseded" else "Travel policy"
+    assert "The daily meal cap is 80 euros." in given.text and "60" not in given.text
+    assert given.text.startswith(OPENING)
+    assert f"differs from {old}" in shown
+    if kind == "dated":
+        assert f"verified {ago(30)} · differs from Travel policy 2023 ({ago(1_100)})" in shown
+
+
+@pytest.mark.parametrize("kind", list(CONFLICTS))
+def test_of_two_policies_claude_reads_the_one_in_force(
+    kind: str, add_pages: Callable[..., Answerer], stand_in: ClaudeStandIn
+) -> None:
+    stand_in.reply([Text("The cap is 80 euros.", cites=[(0, 0, 4)])])
+    settings = Settings(
+        anthropic_api_key=stand_in.api_key,
+        anthropic_base_url=stand_in.base_url,
+        answer_model="claude-test",
+    )
+    with Claude(settings) as claude:
+        given = answer(add_pages(claude, *CONFLICTS[kind]))
+    (request,) = stand_in.requests()
+    read = str(request.body["messages"])
+    assert "80 euros" in read and "60 euros" not in read
+    assert (f"(verified {ago(30)})" in read) == (kind == "dated")
+    (citation,) = given.citations
+    assert citation.differs_from
+
+
+def test_the_policy_of_a_year_is_still_told_to_who_asks_for_it(
+    add_pages: Callable[..., Answerer], embedder: Embedder
+) -> None:
+    answerer = add_pages(Quoter(embedder), *CONFLICTS["years in titles"])
+    given = answer(answerer, "what was the daily meal cap in the travel policy 2023?")
+    assert "The daily meal cap is 60 euros." in given.text
+
+
+def test_a_stale_page_alone_answers_and_opens_with_its_age_until_it_is_confirmed(
+    add_pages: Callable[..., Answerer], database: Database, embedder: Embedder
+) -> None:
+    old = front(last_verified=ago(1_500), owner="People team") + policy(2025, 80)
+    other = front(last_verified=ago(10)) + "# Parking\n\nThe gate closes at nine.\n"
+    answerer = add_pages(Quoter(embedder), "hr/travel.md", "it/parking.md", old, other)
+    given = answer(answerer)
+    assert given.text.startswith(
+        f"The best page that I found was last verified 4 years ago ({ago(1_500)}). "
+        f"Its owner is People team: ask before you rely on it.\n\n{OPENING}"
+    )
+    assert [citation.is_stale for citation in given.citations] == [True]
+    document_id = given.citations[0].document_id
+    assert document_id is not None and confirming.confirm(database, [document_id], "U1") == 1
+    again = answer(answerer)
+    assert again.text.startswith(OPENING)
+    assert [citation.age for citation in again.citations] == [f"verified {ago(0)}"]
+
+
+def test_what_is_seen_of_an_answer_while_it_is_written_opens_with_the_age_too(
+    add_pages: Callable[..., Answerer], stand_in: ClaudeStandIn
+) -> None:
+    stand_in.reply([Text("The cap is 80. ", cites=[(0, 0, 4)]), Text("Keep receipts.")])
+    settings = Settings(anthropic_api_key=stand_in.api_key, anthropic_base_url=stand_in.base_url)
+    stages: list[Stage] = []
+    with Claude(settings) as claude:
+        old = front(last_verified=ago(1_500)) + policy(2025, 80)
+        given = answer(
+            add_pages(claude, "a.md", "b.md", old, "# Parking\n\nNone.\n"), stages=stages
+        )
+    drafts = [stage.answer.text for stage in stages if isinstance(stage, Writing)]
+    assert drafts and all(given.text.startswith(draft[:60]) for draft in drafts)
+    assert given.text.startswith("The best page that I found was last verified 4 years ago")
+
+
+def test_two_verified_copies_are_told_by_the_newer(
+    add_pages: Callable[..., Answerer], database: Database, embedder: Embedder
+) -> None:
+    words = " ".join(f"Rule {number} holds for every trip." for number in range(20))
+    old = front(last_verified=ago(200)) + f"# Trips\n\nThe daily meal cap is 60 euros. {words}\n"
+    new = front(last_verified=ago(20)) + f"# Trips\n\nThe daily meal cap is 80 euros. {words}\n"
+    answerer = add_pages(Quoter(embedder), "x/old/trips.md", "y/trips.md", old, new)
+    with database.transaction() as connection:
+        assert connection.execute(text("SELECT count(*) FROM copies")).scalar() == 1
+    given = answer(answerer)
+    assert "80 euros" in given.text and "60" not in given.text
+    assert given.citations[0].differs_from == (f"Trips ({ago(200)})",)

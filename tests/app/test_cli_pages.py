@@ -1,0 +1,112 @@
+"""`footnote verify`, as a person types it."""
+
+from datetime import UTC, date, datetime
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+from sqlalchemy import text
+
+from app.cli import main
+from retrieval import audiences
+from retrieval.db import Database
+
+
+@pytest.fixture
+def pages(database: Database) -> Database:
+    """Two sources with a page of one title in each, and one that few may read."""
+    for source, path, title in (
+        ("wiki", "hr/leave.md", "Leave"),
+        ("wiki", "hr/travel.md", "Travel policy"),
+        ("git", "docs/travel.md", "Travel policy"),
+        ("git", "hr/leave.md", "Leave of absence"),
+    ):
+        add(database, source, path, title)
+    return database
+
+
+def add(database: Database, source: str, path: str, title: str) -> None:
+    with database.transaction() as connection:
+        connection.execute(
+            text("""
+                INSERT INTO documents (tenant_id, source, path, title, url, text, content_hash,
+                                       stated_on, verified_at)
+                VALUES (:tenant_id, :source, :path, :title, '', '', '', '2022-03-01', '2022-03-01')
+            """),
+            {"tenant_id": database.tenant_id, "source": source, "path": path, "title": title},
+        )
+
+
+def verify(database: Database, *arguments: str) -> Result:
+    url = database.engine.url.render_as_string(hide_password=False)
+    environment = {"DATABASE_URL": url, "TENANT_ID": database.tenant_id}
+    return CliRunner().invoke(main, ["verify", *arguments], env=environment)
+
+
+def find_confirmed(database: Database) -> dict[str, tuple[Any, ...]]:
+    """What was confirmed, with who said so and since when it counts as verified."""
+    with database.unrestricted.transaction() as connection:
+        rows = connection.execute(
+            text("SELECT * FROM documents WHERE confirmed_on IS NOT NULL ORDER BY document_id")
+        )
+        return {
+            f"{row.source}:{row.path}": (row.confirmed_by, row.confirmed_on, row.verified_at)
+            for row in rows
+        }
+
+
+def test_a_page_given_by_its_path_or_title_counts_as_verified_today(pages: Database) -> None:
+    result = verify(pages, "hr/travel.md", "leave of ABSENCE", "--by", "Ana")
+    assert result.exit_code == 0, result.output
+    assert result.stdout.splitlines() == [
+        "hr/travel.md: “Travel policy” counts as verified today; it was last verified 2022-03-01",
+        "hr/leave.md: “Leave of absence” counts as verified today; it was last verified 2022-03-01",
+    ]
+    today = datetime.now(UTC).date()
+    said = ("Ana", today, today)
+    assert find_confirmed(pages) == {"wiki:hr/travel.md": said, "git:hr/leave.md": said}
+
+
+def test_a_name_of_several_pages_lists_them_and_verifies_none(pages: Database) -> None:
+    result = verify(pages, "Leave", "Travel policy")
+    assert result.exit_code == 1 and result.stdout == ""
+    assert result.stderr == (
+        "Error: 2 pages are called 'Travel policy': docs/travel.md of git, hr/travel.md of wiki. "
+        "Give a path, with --source.\n"
+    )
+    assert find_confirmed(pages) == {}
+    assert verify(pages, "Travel policy", "--source", "git").exit_code == 0
+    assert list(find_confirmed(pages)) == ["git:docs/travel.md"]
+
+
+def test_a_path_comes_before_a_title(pages: Database) -> None:
+    add(pages, "wiki", "Leave", "Other")
+    assert verify(pages, "leave").exit_code == 0
+    assert list(find_confirmed(pages)) == ["wiki:Leave"]
+
+
+@pytest.mark.parametrize("name", ["hr/travell.md", "%", "hr/travel", ""])
+def test_a_name_of_no_page_is_said(pages: Database, name: str) -> None:
+    result = verify(pages, name)
+    assert result.exit_code == 1
+    assert result.stderr == (
+        f"Error: No page is called {name!r}. Give its path below the source's folder, or its "
+        "title.\n"
+    )
+
+
+def test_pages_that_few_may_read_are_verified_too(pages: Database) -> None:
+    with pages.unrestricted.transaction() as connection:
+        (number,) = connection.execute(
+            text("SELECT document_id FROM documents WHERE path = 'docs/travel.md'")
+        ).one()
+        audiences.assign(connection, ("user:U7",), [number])
+    assert verify(pages, "docs/travel.md").exit_code == 0
+
+
+def test_a_later_date_of_the_page_itself_stays(pages: Database) -> None:
+    with pages.transaction() as connection:
+        connection.execute(text("UPDATE documents SET stated_on = '2099-01-01'"))
+    verify(pages, "hr/travel.md")
+    ((_, _, verified_at),) = find_confirmed(pages).values()
+    assert verified_at == date(2099, 1, 1)
