@@ -1,18 +1,32 @@
 """Generations: what one chunker and one embedder made of a tenant's documents."""
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection, Row, text
 
 from retrieval import chunking, identifiers, lexical
 from retrieval.embedding import Embedder, Vectors
-from retrieval.errors import IndexMismatch
+from retrieval.errors import ConfigError
 from retrieval.tuning import Tuning
 
 # Another build or processor rounds otherwise; another model is far below.
 SAME_MODEL = 0.999
+
+# Of a document, that a generation has it not as it is stored.
+LACKING = """
+    NOT EXISTS (
+        SELECT FROM sections
+        WHERE sections.document_id = documents.document_id
+        AND sections.generation_id = :generation_id
+        AND sections.content_hash = documents.content_hash)
+"""
+
+# There is at most one that is being built and one that is active. Those that are ready are
+# complete and were never searched; those that are kept were, until another took their place.
+State = Literal["building", "ready", "active", "kept"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,7 +34,7 @@ class Generation:
     """One row of generations."""
 
     generation_id: int
-    state: Literal["building", "active"]
+    state: State
     chunker: str
     embedder: str
     dimension: int
@@ -45,38 +59,59 @@ def chunker_name(tuning: Tuning) -> str:
     return f"{chunking.VERSION}.{lexical.VERSION}.{identifiers.VERSION}/{sizes}"
 
 
-def load_active(connection: Connection, embedder: Embedder, tuning: Tuning) -> Generation | None:
-    """The generation that is searched; None when nothing was ever indexed.
-
-    Raises IndexMismatch when this embedder or chunker did not build it.
-    """
-    generation = load(connection, "active")
-    if generation and (difference := generation.difference(embedder, tuning)):
-        raise IndexMismatch(
-            f"The index does not fit: {difference}. Run `footnote ingest` to build it anew, "
-            "or set EMBEDDING_MODEL back."
-        )
-    return generation
-
-
-def load(connection: Connection, state: str) -> Generation | None:
+def load(connection: Connection, state: Literal["building", "active"]) -> Generation | None:
     """The tenant's generation in a state, of which there is at most one."""
-    row = connection.execute(
-        text("""
+    return next(iter(_load(connection, "state = :state", {"state": state})), None)
+
+
+def load_by_id(connection: Connection, generation_id: int) -> Generation:
+    """One generation; raises ConfigError when there is none with this id."""
+    found = _load(connection, "generation_id = :generation_id", {"generation_id": generation_id})
+    if not found:
+        raise ConfigError(
+            f"There is no generation {generation_id}. `footnote index list` shows them all."
+        )
+    return found[0]
+
+
+def find_searched(connection: Connection) -> Iterator[Generation]:
+    """Those that questions may be answered from: the active one, then those before it, latest
+    first; none when nothing was ever indexed."""
+    yield from _load(connection, "state = 'active'", {})
+    yield from _load(connection, "state = 'kept'", {})
+
+
+def load_all(connection: Connection) -> list[Generation]:
+    """Every generation, the active one first."""
+    return _load(connection, "true", {})
+
+
+def _load(connection: Connection, which: str, values: Mapping[str, Any]) -> list[Generation]:
+    rows = connection.execute(
+        text(f"""
             SELECT generation_id, state, chunker, embedder, dimension, probe, projection,
                    chunk_count
-            FROM generations WHERE state = :state
+            FROM generations WHERE {which}
+            ORDER BY state <> 'active', activated_at DESC NULLS LAST, generation_id DESC
         """),
-        {"state": state},
-    ).one_or_none()
-    if row is None:
-        return None
+        values,
+    )
+    return list(map(_read, rows))
+
+
+def _read(row: Row[Any]) -> Generation:
     fields = dict(row._mapping)
     fields["probe"] = np.asarray(row.probe, dtype=np.float32)
     fields["projection"] = np.frombuffer(row.projection, dtype=np.float32).reshape(
         -1, row.dimension
     )
     return Generation(**fields)
+
+
+def find_fitting(connection: Connection, embedder: Embedder, tuning: Tuning) -> Generation | None:
+    """The generation that the code of today would build; the active one before any other."""
+    fitting = (each for each in load_all(connection) if not each.difference(embedder, tuning))
+    return next(fitting, None)
 
 
 def create(
@@ -87,15 +122,10 @@ def create(
     One that fits comes back instead when somebody else has made it meanwhile: two sources may be
     indexed for the first time at once, and there is one generation for both.
     """
-    connection.execute(
-        text("SELECT pg_advisory_xact_lock(hashtext(:key || current_setting(:tenant_id)))"),
-        {"key": "footnote generation ", "tenant_id": "footnote.tenant_id"},
-    )
-    for state in ("active", "building"):
-        made = load(connection, state)
-        if made and not made.difference(embedder, tuning):
-            return made
-    drop(connection, "building")
+    lock(connection)
+    if made := find_fitting(connection, embedder, tuning):
+        return made
+    connection.execute(text("DELETE FROM generations WHERE state = 'building'"))
     connection.execute(
         text("""
             INSERT INTO generations (tenant_id, state, chunker, embedder, dimension, probe,
@@ -117,25 +147,82 @@ def create(
     return generation
 
 
-def activate(connection: Connection, generation: Generation) -> None:
-    """Let the generation be searched from now on; the one before is dropped.
+def lock(connection: Connection) -> None:
+    """Have whoever else creates, completes or switches a generation of this tenant wait for the
+    transaction's end."""
+    connection.execute(
+        text("SELECT pg_advisory_xact_lock(hashtext(:key || current_setting(:tenant_id)))"),
+        {"key": "footnote generation ", "tenant_id": "footnote.tenant_id"},
+    )
 
-    Nothing happens when it is active already: two ingests may have filled it at once.
+
+def hold(connection: Connection, generation: Generation) -> None:
+    """Have it stay until the transaction's end; raises ConfigError when somebody dropped it."""
+    found = connection.execute(
+        text("""
+            SELECT generation_id FROM generations WHERE generation_id = :generation_id
+            FOR KEY SHARE
+        """),
+        {"generation_id": generation.generation_id},
+    ).scalar()
+    if found is None:
+        raise ConfigError(
+            f"Generation {generation.generation_id} was dropped meanwhile. Run the same command "
+            "again, if it should be built."
+        )
+
+
+def activate(connection: Connection, generation: Generation) -> None:
+    """Let the generation be searched from now on; the one before is kept beside it.
+
+    Nothing happens when it is active already: two ingests may have filled it at once. Raises
+    ConfigError as hold does.
     """
+    lock(connection)
+    hold(connection, generation)
     generation_id = {"generation_id": generation.generation_id}
     connection.execute(
-        text("DELETE FROM generations WHERE state = 'active' AND generation_id <> :generation_id"),
+        text("""
+            UPDATE generations SET state = 'kept'
+            WHERE state = 'active' AND generation_id <> :generation_id
+        """),
         generation_id,
     )
     connection.execute(
-        text("UPDATE generations SET state = 'active' WHERE generation_id = :generation_id"),
+        text("""
+            UPDATE generations SET state = 'active', activated_at = now()
+            WHERE generation_id = :generation_id AND state <> 'active'
+        """),
         generation_id,
     )
 
 
-def drop(connection: Connection, state: str) -> None:
-    """Delete the generation in a state with all that belongs to it."""
-    connection.execute(text("DELETE FROM generations WHERE state = :state"), {"state": state})
+def set_ready(connection: Connection, generation: Generation) -> None:
+    """Note that one that was being built is complete, and waits for somebody to switch to it."""
+    connection.execute(
+        text("""
+            UPDATE generations SET state = 'ready'
+            WHERE generation_id = :generation_id AND state = 'building'
+        """),
+        {"generation_id": generation.generation_id},
+    )
+
+
+def drop(connection: Connection, generation: Generation) -> None:
+    """Delete a generation with all that belongs to it, unless it is the one that is active."""
+    connection.execute(
+        text("DELETE FROM generations WHERE generation_id = :generation_id AND state <> 'active'"),
+        {"generation_id": generation.generation_id},
+    )
+
+
+def count_lacking(connection: Connection, generation: Generation) -> int:
+    """How many documents it has not as they are stored; those without text have no sections."""
+    count: int = connection.execute(
+        text(f"SELECT count(*) FROM documents WHERE {LACKING} AND text ~ '\\S'"),
+        {"generation_id": generation.generation_id},
+    ).scalar_one()
+    return count
 
 
 def refresh_counts(connection: Connection, generation: Generation) -> None:
@@ -151,6 +238,22 @@ def refresh_counts(connection: Connection, generation: Generation) -> None:
                     SELECT language FROM sections WHERE generation_id = :generation_id
                     GROUP BY language ORDER BY count(*) DESC, language)
             WHERE generation_id = :generation_id
+        """),
+        {"generation_id": generation.generation_id},
+    )
+    connection.execute(
+        text("""
+            WITH counted AS (
+                INSERT INTO generation_parts AS old
+                SELECT tenant_id, generation_id, audience_id, language, count(*), sum(word_count)
+                FROM sections WHERE generation_id = :generation_id
+                GROUP BY tenant_id, generation_id, audience_id, language
+                ON CONFLICT (generation_id, audience_id, language) DO UPDATE
+                SET section_count = excluded.section_count, word_count = excluded.word_count
+                RETURNING audience_id, language
+            )
+            DELETE FROM generation_parts WHERE generation_id = :generation_id
+            AND (audience_id, language) NOT IN (SELECT audience_id, language FROM counted)
         """),
         {"generation_id": generation.generation_id},
     )

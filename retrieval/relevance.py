@@ -126,14 +126,19 @@ def to_probability(logit: float) -> float:
     return float(1 / (1 + np.exp(-np.clip(logit, -MAX_LOGIT, MAX_LOGIT))))
 
 
+def build_refusal(basis: Basis) -> ConfigError:
+    """Why a search on a basis that no model was fitted on has no result, and what to do."""
+    return ConfigError(
+        f"The reranker {basis.reranker} has no floor for an index by {basis.embedder} and "
+        f"chunker {basis.chunker}. Run `footnote calibrate CASES --apply` on cases of your own."
+    )
+
+
 def load(connection: Connection, basis: Basis) -> RelevanceModel:
     """What find gives; raises ConfigError where that is nothing."""
     model = find(connection, basis)
     if model is None:
-        raise ConfigError(
-            f"The reranker {basis.reranker} has no floor for an index by {basis.embedder} and "
-            f"chunker {basis.chunker}. Run `footnote calibrate CASES --apply` on cases of your own."
-        )
+        raise build_refusal(basis)
     return model
 
 

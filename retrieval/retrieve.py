@@ -1,31 +1,36 @@
 """The whole search: query -> legs -> fused -> reranked -> kept, with the time of each stage."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
-from functools import cache
+from datetime import UTC, datetime
+from functools import cache, partial
 from time import perf_counter
 
 from sqlalchemy import Connection
 
 from retrieval import (
+    copies,
     floor,
     fusion,
     generations,
     late_interaction,
     literal,
+    precedence,
     relevance,
     search,
     unknown,
 )
 from retrieval.db import Database
 from retrieval.embedding import EmbeddedQuery, Embedder
-from retrieval.errors import ConfigError
+from retrieval.errors import ConfigError, IndexMismatch
 from retrieval.fusion import Fused
 from retrieval.generations import Generation
 from retrieval.late_interaction import Asked, Interaction, interact, load_asked
-from retrieval.records import Candidate, Hit, Leg, Query, Retrieval
-from retrieval.relevance import Basis
+from retrieval.models import Models
+from retrieval.precedence import Validity
+from retrieval.records import Candidate, Hit, Leg, PassedOver, Query, Retrieval
+from retrieval.relevance import Basis, RelevanceModel
 from retrieval.rerank import Measured, Reranker
 from retrieval.trimming import trim
 from retrieval.tuning import Tuning
@@ -51,12 +56,26 @@ class Clock:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class _Choice:
+    """A generation that can be searched here."""
+
+    generation: Generation
+    embedder: Embedder
+    basis: Basis
+    model: RelevanceModel | None  # None: none was fitted for it
+
+
+_Embed = Callable[[Embedder, str], EmbeddedQuery]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class _Open:
     """The index as it is searched for one question."""
 
     connection: Connection
     generation: Generation
     embed: Callable[[str], EmbeddedQuery]
+    choice: _Choice
     clock: Clock
 
 
@@ -70,12 +89,19 @@ class _Ahead:
 
 @dataclass(frozen=True, kw_only=True)
 class Retriever:
-    """The parts of the search, held open; safe to use from several threads."""
+    """The parts of the search, held open; safe to use from several threads.
+
+    The active generation is searched or, where no model here fits it, the latest one before it that
+    one fits. With models, another one is loaded when the index is built anew by it.
+    """
 
     database: Database
     embedder: Embedder
     reranker: Reranker
     tuning: Tuning
+    models: Models | None = None
+    generation_id: int | None = None  # search this one, whatever its state
+    freshness_days: int = 365  # how long a page that does not say it counts as verified
 
     @property
     def basis(self) -> Basis:
@@ -86,11 +112,26 @@ class Retriever:
         """The same parts, over what one of these audiences may read."""
         return replace(self, database=self.database.reading_as(audiences))
 
+    def settled(self) -> "Retriever":
+        """The same search by the model of the index as it is now, and of no other from now on."""
+        embedder = self.embedder
+        with suppress(IndexMismatch), self._open(_embed, Clock()) as index:
+            embedder = index.choice.embedder if index else embedder
+        return replace(self, embedder=embedder, models=None)
+
     def check(self) -> None:
         """Raise what a search of the index as it is would: IndexMismatch or ConfigError."""
-        with self.database.snapshot() as connection:
-            if generations.load_active(connection, self.embedder, self.tuning):
-                relevance.load(connection, self.basis)
+        with self._open(_embed, Clock()) as index:
+            if index:
+                _find_model(index)
+
+    def find_generation(self, connection: Connection) -> Generation | None:
+        """The generation that is searched; the active one where none can be."""
+        try:
+            choice = self._choose(connection)
+        except IndexMismatch:
+            return generations.load(connection, "active")
+        return choice.generation if choice else None
 
     def retrieve(self, query: Query, reword: Callable[[Query], Query] | None = None) -> Retrieval:
         """All that the query found, and what of it is good enough to answer from.
@@ -102,7 +143,7 @@ class Retriever:
         reranker.
         """
         clock = Clock()
-        embed = cache(self.embedder.embed_query)  # what is read was mostly searched for before
+        embed = cache(_embed)  # what is read was mostly searched for before
         ahead, reworded = None, query
         if reword:
             with self._open(embed, clock) as index:
@@ -112,7 +153,7 @@ class Retriever:
         with self._open(embed, clock) as index:
             if index is None:
                 return Retrieval(query=reworded, candidates=(), kept=(), stage_ms=clock.stage_ms)
-            model = relevance.load(index.connection, self.basis)
+            model = _find_model(index)
             least = model.floor if self.tuning.floor is None else self.tuning.floor
             wordings = _list_wordings(reworded)
             if ahead and _is_current(index, ahead):
@@ -125,7 +166,7 @@ class Retriever:
                 reranked = model.rank(measured)
             with clock.stage("keep"):
                 read = " ".join(asked.query.text for asked, _ in readings)
-                kept = floor.apply(reranked, read, floor=least, tuning=self.tuning)
+                passed_over, kept = self._keep(index.connection, reranked, read, least)
                 kept = tuple(
                     replace(
                         each,
@@ -139,6 +180,7 @@ class Retriever:
             query=reworded,
             candidates=tuple(reranked),
             kept=() if measured.unknown else kept,
+            passed_over=tuple(passed_over),
             unknown=measured.unknown,
             settings={
                 **asdict(self.tuning),
@@ -148,9 +190,10 @@ class Retriever:
                 "reranker": self.reranker.name,
                 "relevance_fitted_on": model.fitted_on,
                 "floor": least,
+                "freshness_days": self.freshness_days,
             },
             stage_ms=clock.stage_ms,
-            vector=tuple(embed(query.text).embedding.vector.tolist()),
+            vector=tuple(index.embed(query.text).embedding.vector.tolist()),
         )
 
     def measure(self, query: Query) -> Measured:
@@ -198,20 +241,75 @@ class Retriever:
 
     @contextmanager
     def _opened(self) -> Iterator[_Open]:
-        with self._open(cache(self.embedder.embed_query), Clock()) as index:
+        with self._open(cache(_embed), Clock()) as index:
             if index is None:
                 raise ConfigError("Nothing is indexed. Run `footnote ingest` first.")
             yield index
 
     @contextmanager
-    def _open(self, embed: Callable[[str], EmbeddedQuery], clock: Clock) -> Iterator[_Open | None]:
+    def _open(self, embed: _Embed, clock: Clock) -> Iterator[_Open | None]:
         """The index as it is now; None where nothing was ever indexed."""
-        with self.database.snapshot() as connection:
-            generation = generations.load_active(connection, self.embedder, self.tuning)
-            if generation is None:
+        with ExitStack() as stack:
+            connection = stack.enter_context(self.database.snapshot())
+            try:
+                choice = self._choose(connection)
+            except IndexMismatch:
+                if self.models is None:
+                    raise
+                active = generations.load(connection, "active")
+                assert active is not None
+                stack.close()  # no transaction is open while a model is loaded
+                with clock.stage("load"):
+                    self.models.wait(active, self.tuning)
+                connection = stack.enter_context(self.database.snapshot())
+                choice = self._choose(connection)
+            if choice is None:
                 yield None
-            else:
-                yield _Open(connection=connection, generation=generation, embed=embed, clock=clock)
+                return
+            yield _Open(
+                connection=connection,
+                generation=choice.generation,
+                embed=partial(embed, choice.embedder),
+                choice=choice,
+                clock=clock,
+            )
+
+    def _choose(self, connection: Connection) -> _Choice | None:
+        """What is searched, of the generations that a model here fits: the first one for which a
+        relevance model was fitted, else the first.
+
+        None where nothing was ever indexed. Raises IndexMismatch when no model fits any.
+        """
+        found: Iterable[Generation] = generations.find_searched(connection)
+        if self.generation_id is not None:
+            found = [generations.load_by_id(connection, self.generation_id)]
+        first, fitting = None, []
+        for generation in found:
+            first = first or generation
+            embedder = self._find_embedder(generation)
+            if embedder is None:
+                continue
+            basis = relevance.build_basis(self.reranker, embedder, self.tuning)
+            choice = _Choice(
+                generation=generation,
+                embedder=embedder,
+                basis=basis,
+                model=relevance.find(connection, basis),
+            )
+            if choice.model:
+                return choice
+            fitting.append(choice)
+        if first and not fitting:
+            raise IndexMismatch(
+                f"The index does not fit: {first.difference(self.embedder, self.tuning)}. Run "
+                "`footnote ingest` to build it anew, or set EMBEDDING_MODEL back."
+            )
+        return fitting[0] if fitting else None
+
+    def _find_embedder(self, generation: Generation) -> Embedder | None:
+        if not generation.difference(self.embedder, self.tuning):
+            return self.embedder
+        return self.models.find(generation, self.tuning) if self.models else None
 
     def _search_ahead(self, index: _Open, query: Query) -> _Ahead:
         legs = self._search(index, _list_wordings(query))
@@ -281,12 +379,41 @@ class Retriever:
         )
         return measured, readings
 
+    def _keep(
+        self, connection: Connection, reranked: Sequence[Candidate], read: str, least: float
+    ) -> tuple[list[PassedOver], tuple[Candidate, ...]]:
+        """What is passed over for pages that replace it, and what of the rest is kept."""
+        documents = {each.section.document_id for each in reranked}
+        validity = Validity(
+            today=datetime.now(UTC).date(),
+            freshness_days=self.freshness_days,
+            copies=copies.load(connection, documents),
+        )
+        left, passed_over = precedence.pass_over(
+            reranked, read, floor=least, tuning=self.tuning, validity=validity
+        )
+        kept = floor.apply(left, read, floor=least, tuning=self.tuning)
+        return passed_over, precedence.prefer(
+            kept, floor=least, tuning=self.tuning, validity=validity
+        )
+
     def _fuse(self, legs: Sequence[Sequence[Hit]]) -> list[Fused]:
         weights: dict[Leg, float] = {
             "identifier": self.tuning.identifier_weight,
             "late": self.tuning.late_weight,
         }
         return fusion.fuse(legs, rrf_k=self.tuning.rrf_k, weights=weights)
+
+
+def _embed(embedder: Embedder, text: str) -> EmbeddedQuery:
+    return embedder.embed_query(text)
+
+
+def _find_model(index: _Open) -> RelevanceModel:
+    """The relevance model of what is searched; raises ConfigError where there is none."""
+    if index.choice.model is None:
+        raise relevance.build_refusal(index.choice.basis)
+    return index.choice.model
 
 
 def _list_wordings(query: Query) -> tuple[str, ...]:

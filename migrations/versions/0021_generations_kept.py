@@ -1,6 +1,8 @@
-"""The generation before is kept beside the active one until somebody drops it.
+"""Generations beside the active one: those that are complete and wait, and those of before.
 
-The few rows of the table are read for the constraint; nothing is rewritten.
+Any number of them may stand there until somebody switches to one or drops it.
+
+The few rows of generations are read for the constraint; nothing is rewritten.
 """
 
 from alembic import op
@@ -8,15 +10,36 @@ from alembic import op
 revision = "0021"
 down_revision = "0020"
 
-CONSTRAINT = """
+CHANGES = """
 ALTER TABLE generations
     DROP CONSTRAINT generations_state_check,
+    DROP CONSTRAINT generations_tenant_id_state_key,
     -- ready: complete, and waiting to be switched to; kept: it was active before
     ADD CONSTRAINT generations_state_check
         CHECK (state IN ('building', 'ready', 'active', 'kept')),
-    ADD COLUMN activated_at timestamptz;
+    ADD COLUMN activated_at timestamptz;  -- for the last time
+CREATE UNIQUE INDEX generations_state ON generations (tenant_id, state)
+    WHERE state IN ('building', 'active');
+"""
+
+# An audience that grows narrower must hold at once for what every generation made of the page.
+AUDIENCE = """
+CREATE FUNCTION pass_on_audience() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    UPDATE sections SET audience_id = NEW.audience_id WHERE document_id = NEW.document_id;
+    UPDATE chunks SET audience_id = NEW.audience_id WHERE section_id IN (
+        SELECT section_id FROM sections WHERE document_id = NEW.document_id);
+    UPDATE lexical_postings SET audience_id = NEW.audience_id WHERE section_id IN (
+        SELECT section_id FROM sections WHERE document_id = NEW.document_id);
+    UPDATE identifier_postings SET audience_id = NEW.audience_id WHERE section_id IN (
+        SELECT section_id FROM sections WHERE document_id = NEW.document_id);
+    RETURN NULL;
+END $$;
+CREATE TRIGGER audience AFTER UPDATE OF audience_id ON documents
+    FOR EACH ROW WHEN (OLD.audience_id <> NEW.audience_id) EXECUTE FUNCTION pass_on_audience();
 """
 
 
 def upgrade() -> None:
-    op.execute(CONSTRAINT)
+    op.execute(CHANGES)
+    op.execute(AUDIENCE)

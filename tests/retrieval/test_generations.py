@@ -8,7 +8,7 @@ import pytest
 from retrieval import generations
 from retrieval.db import Database
 from retrieval.embedding import Embedder, Vectors
-from retrieval.errors import IndexMismatch
+from retrieval.errors import ConfigError
 from retrieval.generations import Generation, chunker_name
 from retrieval.tuning import DEFAULT
 
@@ -41,20 +41,46 @@ def test_a_generation_comes_back_as_it_was_made(database: Database) -> None:
     assert made.probe.tolist() == [1, 0, 0]
     with database.transaction() as connection:
         assert generations.load(connection, "active") is None
-        assert generations.load_active(connection, embedder(), DEFAULT) is None
+        assert list(generations.find_searched(connection)) == []
+        assert generations.find_fitting(connection, embedder(), DEFAULT) is not None
 
 
-def test_activating_takes_the_place_of_the_one_before(database: Database) -> None:
+def test_activating_takes_the_place_of_the_one_before_which_is_kept(database: Database) -> None:
+    made = []
+    for name in ("oldest", "old", "new"):
+        made.append(create(database, embedder(name)).generation_id)
+        with database.transaction() as connection:
+            generations.activate(connection, generations.load_by_id(connection, made[-1]))
+    oldest, old, new = made
+    with database.transaction() as connection:
+        generations.activate(connection, generations.load_by_id(connection, new))  # twice is once
+    with database.transaction() as connection:
+        searched = list(generations.find_searched(connection))
+        assert [each.generation_id for each in searched] == [new, old, oldest]
+        assert [each.state for each in searched] == ["active", "kept", "kept"]
+        assert generations.load(connection, "building") is None
+        generations.activate(connection, searched[2])
+    with database.transaction() as connection:
+        back = [each.generation_id for each in generations.find_searched(connection)]
+        assert back == [oldest, new, old]
+
+
+def test_all_but_the_active_one_can_be_dropped(database: Database) -> None:
     first = create(database, embedder("old"))
     with database.transaction() as connection:
         generations.activate(connection, first)
     second = create(database, embedder("new"))
     with database.transaction() as connection:
-        generations.activate(connection, second)
-        generations.activate(connection, second)  # twice is once
-        active = generations.load(connection, "active")
-        assert active is not None and active.generation_id == second.generation_id
-        assert generations.load(connection, "building") is None
+        generations.drop(connection, first)
+        generations.drop(connection, second)
+        left = [each.generation_id for each in generations.load_all(connection)]
+        assert left == [first.generation_id]
+        for write in (generations.activate, generations.hold):
+            with pytest.raises(ConfigError, match=r"was dropped meanwhile\. Run"):
+                write(connection, second)
+        with pytest.raises(ConfigError, match="There is no generation 7000"):
+            generations.load_by_id(connection, 7000)
+        assert generations.load(connection, "active") is not None
 
 
 def test_one_that_was_begun_is_gone_on_with_and_another_is_dropped(database: Database) -> None:
@@ -79,14 +105,10 @@ def test_another_model_is_noticed(
     database: Database, model: Embedder, difference: str | None
 ) -> None:
     made = create(database, embedder())
+    assert made.difference(model, DEFAULT) == difference
     with database.transaction() as connection:
-        generations.activate(connection, made)
-    with database.transaction() as connection:
-        if difference is None:
-            assert generations.load_active(connection, model, DEFAULT) is not None
-        else:
-            with pytest.raises(IndexMismatch, match=difference):
-                generations.load_active(connection, model, DEFAULT)
+        found = generations.find_fitting(connection, model, DEFAULT)
+        assert (found is None) == (difference is not None)
 
 
 @pytest.mark.parametrize("changed", ["section_tokens", "chunk_tokens", "token_dimension"])

@@ -1,0 +1,124 @@
+"""What `footnote doctor` says of the index: what is searched, by which models, what stands beside.
+
+Whether a process that answers has the model of the active generation is told by its last answers.
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from sqlalchemy import Connection, text
+
+from app import findings, indexes
+from app.findings import Finding
+from app.indexes import Listed
+from retrieval import generations, relevance
+from retrieval.embedding import Embedder
+from retrieval.errors import IndexMismatch
+from retrieval.generations import Generation
+from retrieval.models import load_for
+from retrieval.rerank import Reranker
+from retrieval.tuning import DEFAULT
+
+LOADED_MINUTES = 10  # in which a process has loaded the model of a new generation; chosen
+
+
+def examine(connection: Connection, embedder: Embedder, reranker: Reranker) -> Iterator[Finding]:
+    """The generations, beside the embedding model that is set."""
+    active = generations.load(connection, "active")
+    if active is None:
+        yield findings.error("Nothing is indexed. Run `footnote ingest` on a folder of documents.")
+    else:
+        yield _examine_model(active, embedder)
+        yield _examine_relevance(connection, active, embedder, reranker)
+    listed = indexes.load(connection)
+    is_measured = any(each.state == "active" and each.measured for each in listed)
+    for each in listed:
+        yield from _examine_beside(each, is_measured=is_measured)
+    yield from _examine_answers(connection)
+
+
+def _examine_model(active: Generation, embedder: Embedder) -> Finding:
+    difference = active.difference(embedder, DEFAULT)
+    if difference is None:
+        return findings.ok(f"The index is complete: {active.chunk_count:,} chunks.")
+    try:
+        load_for(active, DEFAULT)
+    except IndexMismatch as error:
+        return findings.error(
+            f"The index does not fit: {difference}. Run `footnote ingest`. {error}"
+        )
+    return findings.note(
+        f"EMBEDDING_MODEL is {embedder.name}, and the index that is searched is by "
+        f"{active.embedder}: `footnote ingest` builds it anew, `footnote index list` shows both."
+    )
+
+
+def _examine_relevance(
+    connection: Connection, active: Generation, embedder: Embedder, reranker: Reranker
+) -> Finding:
+    basis = replace(
+        relevance.build_basis(reranker, embedder, DEFAULT),
+        embedder=active.embedder,
+        chunker=active.chunker,
+    )
+    model = relevance.find(connection, basis)
+    if model is None:
+        return findings.error(str(relevance.build_refusal(basis)))
+    return findings.ok(
+        f"Reranker {reranker.name}: relevance fitted on {model.fitted_on} on "
+        f"{', '.join(model.cases)}; floor {model.floor:.4f}."
+    )
+
+
+def _examine_beside(listed: Listed, *, is_measured: bool) -> Iterator[Finding]:
+    """What there is to do about a generation; is_measured: the active one is."""
+    number = listed.generation_id
+    if listed.state == "active" and listed.lacking_count:
+        yield findings.note(
+            f"The index lacks {listed.lacking_count:,} documents as they are now. Run `footnote "
+            "ingest` again."
+        )
+    elif listed.state == "building":
+        total = listed.document_count + listed.lacking_count
+        yield findings.note(
+            f"A new index is half built: {listed.document_count:,} of {total:,} documents, by "
+            f"{listed.embedder}. Run `footnote ingest` again to finish it, or `footnote index drop "
+            f"{number}`."
+        )
+    elif listed.state == "ready":
+        yield findings.note(
+            f"Generation {number}, by {listed.embedder}, is complete, and not searched. Run "
+            f"`footnote calibrate CASES --apply --generation {number}`, then "
+            f"`footnote index switch {number}`."
+        )
+    elif listed.state == "kept":
+        yield findings.note(
+            f"Generation {number}, which was searched before, takes {listed.size}. "
+            + (
+                "The one after it is measured: if that is well, run `footnote index drop "
+                if is_measured
+                else "Run `footnote eval` to measure the one after it, then `footnote index drop "
+            )
+            + f"{number}`."
+        )
+
+
+def _examine_answers(connection: Connection) -> Iterator[Finding]:
+    """Answers of the last hour from a generation that has been replaced for longer."""
+    count = connection.execute(
+        text("""
+            SELECT count(*) FROM traces
+            CROSS JOIN (SELECT activated_at FROM generations WHERE state = 'active') AS active
+            WHERE asked_at > now() - interval '1 hour'
+            AND asked_at > activated_at + make_interval(mins => :minutes)
+            AND settings ->> 'generation_id' IN (
+                SELECT CAST(generation_id AS text) FROM generations WHERE state = 'kept')
+        """),
+        {"minutes": LOADED_MINUTES},
+    ).scalar_one()
+    if count:
+        yield findings.error(
+            f"{count:,} questions of the last hour were answered from the index before: whoever "
+            "answers them could not load the model of the one that took its place. Its log says "
+            "why."
+        )
