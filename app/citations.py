@@ -5,12 +5,17 @@ from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from itertools import accumulate
+from itertools import accumulate, groupby
 
-from app import cleaning
+from app import cleaning, hidden
 from app.records import Answer, Citation
 from retrieval.records import StoredSection
 from retrieval.statements import Block, Statement, parse, parse_blocks, statement_at
+
+# As long as an introduction, or the sentence that says what the pages do not tell; chosen. More may
+# be what a page's author has told the model to say.
+UNCITED_WORDS = 40
+_NOTHING = ((-1, ""),)  # what is cited by a piece that rests on nothing: no section's text
 
 _EMPTY_CELLS = re.compile(r"(?:\|[ \t–—-]*)+\Z")  # at the end of a row
 
@@ -36,15 +41,17 @@ def check(pieces: Sequence[Piece], sections: Sequence[StoredSection]) -> Answer:
 
     A cited text that does not stand word for word in its section is dropped; white space
     apart, the comparison is exact. A piece that is left without any is not shown, as its claim
-    rests on nothing; one that cited nothing is. Without a single cited text left there is no
-    answer to show: it abstains as UNSUPPORTED, with an empty text. A section has one marker. A
-    citation's heading path is that of the statement with which its cited text begins.
+    rests on nothing; what cited nothing is shown if it is no longer than UNCITED_WORDS on end.
+    Without a single cited text left there is no answer to show: it abstains as UNSUPPORTED, with an
+    empty text. A section has one marker. A citation's heading path is that of the statement with
+    which its cited text begins.
 
     Markers written by the model are removed, and its links lose their address, unless that
     is the URL of one of the sections; other bare URLs stay as code where a section holds
     them, which is not clickable. Text in code is left as it is.
     """
     pieces = [piece for piece in map(_normal, pieces) if piece.text]
+    pieces = list(_question_uncited(pieces))
     citations: dict[int, Citation] = {}  # by section_id, in order of first use
     marks: list[Mark] = []
     text = ""
@@ -96,9 +103,20 @@ def insert(text: str, marks: Sequence[Mark]) -> str:
 
 
 def _normal(piece: Piece) -> Piece:
-    """With \\n for every newline, and without NUL, which stands for code in cleaning."""
-    text = piece.text.replace("\0", "").replace("\r\n", "\n").replace("\r", "\n")
-    return replace(piece, text=text)
+    """With \\n for every newline, and without what is not seen: removed later, it would leave
+    behind what nobody has checked. NUL, for one, stands for code in cleaning."""
+    text = piece.text.replace("\r\n", "\n").replace("\r", "\n")
+    return replace(piece, text=hidden.remove(text))
+
+
+def _question_uncited(pieces: Sequence[Piece]) -> Iterator[Piece]:
+    """The pieces, of which those that cite nothing for too long are said to rest on nothing."""
+    for is_cited, group in groupby(pieces, key=lambda piece: bool(piece.cited)):
+        run = list(group)
+        is_long = sum(len(piece.text.split()) for piece in run) > UNCITED_WORDS
+        yield from (
+            (replace(each, cited=_NOTHING) for each in run) if (is_long and not is_cited) else run
+        )
 
 
 def _drop(text: str, dropped: str) -> str:
@@ -159,6 +177,10 @@ def build_citation(section: StoredSection, span: tuple[int, int], marker: int) -
         owner=section.owner,
         updated_at=section.updated_at,
         verified_at=section.verified_at,
+        document_id=section.document_id,
+        freshness_days=section.freshness_days,
+        is_superseded=section.is_superseded,
+        superseded_by=section.superseded_by,
     )
 
 

@@ -2,8 +2,11 @@
 
 import logging
 import socket
+import sys
 import traceback
+from copy import copy
 from types import TracebackType
+from typing import TextIO
 
 # The least level at which each says nothing that people or documents say, nor fills pages.
 _LEAST = {
@@ -14,6 +17,10 @@ _LEAST = {
         logging.WARNING,
     ),
 }
+
+# Whose messages are known to tell nothing more from that level on; of any other library, what it
+# says may quote what it was given.
+_KNOWN = {"__main__", "app", "migrations", "retrieval", "uvicorn", *_LEAST}
 
 _ExcInfo = tuple[type[BaseException], BaseException, TracebackType | None] | tuple[None, None, None]
 
@@ -31,14 +38,35 @@ def build_handler() -> logging.Handler:
     Each line names the machine and the process: several may answer side by side, and in containers
     all are process 1.
     """
-    handler = logging.StreamHandler()
+    handler = _Handler()
+    handler.addFilter(lambda record: _is_known(record) or record.levelno >= logging.WARNING)
     origin = f"{socket.gethostname()}/%(process)d"
     handler.setFormatter(_WithoutTexts(f"%(asctime)s {origin} %(levelname)s %(name)s %(message)s"))
     return handler
 
 
+class _Handler(logging.StreamHandler[TextIO]):
+    """Writes to stderr. Of what cannot be written, logging's own shows message and values."""
+
+    def handleError(self, record: logging.LogRecord) -> None:
+        print(f"A record of {record.name} could not be logged.", file=sys.stderr)
+
+
+def _is_known(record: logging.LogRecord) -> bool:
+    return record.name.partition(".")[0] in _KNOWN
+
+
 class _WithoutTexts(logging.Formatter):
-    """Shows of an error where it happened and its class: its text may quote what somebody wrote."""
+    """Shows of an error where it happened and its class: its text may quote what somebody wrote.
+
+    Of a warning of a library that is not known it is told where in its code that is said.
+    """
+
+    def format(self, record: logging.LogRecord) -> str:
+        if not _is_known(record):
+            record = copy(record)
+            record.msg, record.args = f"warns in {record.module}, line {record.lineno}", ()
+        return super().format(record)
 
     def formatException(self, ei: _ExcInfo) -> str:
         lines: list[str] = []

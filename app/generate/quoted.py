@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from app import citations, cleaning
+from app import citations, cleaning, hidden
 from app.generate.evidence import Evidence
 from app.generate.generator import Write, write_nowhere
 from app.generate.pages import Page, count, read
@@ -202,6 +202,8 @@ def _write(pages: Sequence[Page], chosen: Sequence[_Quote], text: str) -> Answer
         text += "\n\n" + quotation
         places.append(len(text))
         ranks.append(rank)
+    unseen = [(start, end, "") for start, end in hidden.find(text)]
+    text, places = cleaning.apply(text, unseen, places)
     text, places = cleaning.apply(text, _comments(text), places)
     text, places = cleaning.apply(text, cleaning.neutralised_markers(text), places)
     marks = [

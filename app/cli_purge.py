@@ -1,0 +1,109 @@
+"""`footnote purge`: deletes for good what is known of a person, of a page, or for too long."""
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from functools import partial
+
+import click
+from sqlalchemy import Connection
+
+from app import commands, posting, purging, retention
+from app.config import Settings
+from app.counting import count
+from app.purging import Purged
+from retrieval import purged
+from retrieval.db import Database
+from retrieval.errors import ConfigError
+from retrieval.purged import Page
+
+Purge = Callable[[Connection], Purged]
+
+
+@click.command("purge")
+@click.option("--user", "user_id", metavar="USER", help="All of a person, by Slack user id.")
+@click.option("--page", "path", metavar="PATH", help="All of a page, which then stays out.")
+@click.option("--source", help="With --page, where several sources have a page of that path.")
+@click.option("--readmit", is_flag=True, help="With --page: let it in again at the next sync.")
+@click.option("--expired", is_flag=True, help="What is older than RETENTION_DAYS.")
+@click.option("--yes", is_flag=True, help="Do not ask before deleting.")
+@click.pass_obj
+def purge(
+    settings: Settings,
+    user_id: str | None,
+    path: str | None,
+    source: str | None,
+    readmit: bool,
+    expired: bool,
+    yes: bool,
+) -> None:
+    """Delete for good what is known of a person or a page, or for longer than it is to be kept.
+
+    It says first what that comes to. Backups of the database still have it; the logs never had.
+    """
+    if (user_id is not None) + (path is not None) + expired != 1:
+        raise click.UsageError("Give --user, --page or --expired, one of the three.")
+    if path is None and (source or readmit):
+        raise click.UsageError("--source and --readmit go with --page.")
+    opened = commands.open_database(settings)
+    if user_id is not None:
+        _purge(settings, opened, partial(purging.purge_person, user_id=user_id), yes=yes)
+    elif path is None:
+        _purge(settings, opened, _build_expiry(settings), yes=yes)
+    else:
+        with opened.unrestricted.transaction() as connection:
+            page = purging.find_page(connection, path, source)
+        if readmit:
+            _readmit(opened, page)
+            return
+        from retrieval import indexing
+
+        with indexing.only_one(opened, page.source):  # an ingest may have read it already
+            _purge(settings, opened, partial(purging.purge_page, page=page), yes=yes)
+
+
+def _build_expiry(settings: Settings) -> Purge:
+    if settings.retention_days is None:
+        raise ConfigError("RETENTION_DAYS is not set: everything is kept.")
+    return partial(retention.purge_expired, days=settings.retention_days, now=datetime.now(UTC))
+
+
+def _readmit(opened: Database, page: Page) -> None:
+    with opened.unrestricted.transaction() as connection:
+        if not purged.readmit(connection, page):
+            raise ConfigError(f"{page.path!r} of source {page.source!r} was not purged.")
+    click.echo("The page comes in again when its source is next read.")
+
+
+def _purge(settings: Settings, opened: Database, purge: Purge, *, yes: bool) -> None:
+    with purging.tried(opened, for_good=False) as connection:
+        found = purge(connection)
+    click.echo("\n".join(_tell(found, settings)))
+    if not (any(found.counts.values()) or found.messages):
+        return
+    if not yes:
+        click.confirm("Delete for good?", abort=True)
+    left = _take_back(settings, found)  # first: afterwards nobody knows any more where they are
+    with purging.tried(opened, for_good=True) as connection:
+        purge(connection)
+    click.echo("Deleted.")
+    if left:
+        click.echo(f"{count(left, 'message')} of ours could not be deleted in Slack.", err=True)
+
+
+def _tell(found: Purged, settings: Settings) -> list[str]:
+    lines = [f"{what}: {number:,}" for what, number in found.counts.items() if number]
+    if found.messages:
+        what = "" if settings.slack_bot_token else ", which stay, as SLACK_BOT_TOKEN is not set"
+        lines.append(f"messages of ours in Slack: {len(found.messages):,}{what}")
+    return lines or ["nothing to delete"]
+
+
+def _take_back(settings: Settings, found: Purged) -> int:
+    """Delete our messages, if there is a token; how many of them may stand yet."""
+    if settings.slack_bot_token is None:
+        return 0
+    client = posting.build_client(
+        settings.slack_bot_token.get_secret_value(), settings.slack_api_url
+    )
+    gone = [posting.take_back(client, channel_id, ts) for channel_id, ts in found.messages]
+    return gone.count(False)

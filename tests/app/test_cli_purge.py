@@ -1,0 +1,297 @@
+"""What `footnote purge` deletes, and what stays."""
+
+import json
+from typing import Any
+from uuid import UUID
+
+import pytest
+from click.testing import CliRunner, Result
+from sqlalchemy import text
+
+from app import escalation, feedback, traces
+from app.cli import main
+from app.escalation import Expert
+from app.feedback import Complaint
+from app.loop import cases
+from app.records import Answer, Nearest
+from retrieval.db import Database
+from retrieval.embedding import Embedder
+from tests.app import questions
+from tests.app.loop import flags
+from tests.retrieval.pages import ingest, page
+from tests.stand_ins.slack import SlackStandIn
+from tests.test_posted_text import cite
+
+TABLES = (
+    *("traces", "feedback", "escalations", "eval_cases", "case_traces", "documents", "sections"),
+    *("chunks", "lexical_postings", "page_changes", "dead_letters", "eval_runs"),
+)
+
+
+def run(database: Database, *arguments: str, answer: str | None = None, **more: str) -> Result:
+    environment = {
+        "DATABASE_URL": database.engine.url.render_as_string(hide_password=False),
+        "TENANT_ID": database.tenant_id,
+        **more,
+    }
+    return CliRunner().invoke(main, ["purge", *arguments], env=environment, input=answer)
+
+
+def purge(database: Database, *arguments: str, **more: str) -> list[str]:
+    result = run(database, *arguments, "--yes", **more)
+    assert result.exit_code == 0, result.output
+    return result.stdout.splitlines()
+
+
+def dump(database: Database) -> str:
+    """All that the tables hold."""
+    with database.unrestricted.transaction() as connection:
+        return "\n".join(
+            str(row)
+            for table in TABLES
+            for row in connection.execute(text(f"SELECT * FROM {table}"))
+        )
+
+
+def execute(database: Database, statement: str, **values: Any) -> Any:
+    with database.unrestricted.transaction() as connection:
+        return connection.execute(text(statement), values)
+
+
+def pass_on(database: Database, trace_id: UUID, asked_by: str, resolved_by: str | None) -> None:
+    escalation.claim(database, trace_id, Expert(channel_id="C9"), asked_by)
+    execute(
+        database,
+        "UPDATE escalations SET ts = '1767225700.000001' WHERE trace_id = :trace_id",
+        trace_id=trace_id,
+    )
+    if resolved_by:
+        escalation.resolve(database, trace_id, resolved_by)
+
+
+@pytest.fixture
+def asked(database: Database) -> Database:
+    """What UMINE asked and said among others, each with words of their own."""
+    mine = questions.ask(database, question="is Nemo my secret leave?", user_id="UMINE")
+    execute(
+        database,
+        "UPDATE traces SET answer = 'Yes, Nemo.', answer_ts = '{1767225601.000001}'"
+        " WHERE trace_id = :trace_id",
+        trace_id=mine,
+    )
+    flags.flag(database, mine, "U2")
+    pass_on(database, mine, "U2", "U3")
+    theirs = questions.ask(database, question="how long is leave?", user_id="U2")
+    flags.flag(database, theirs, "U3")
+    feedback.vote(database, theirs, "UMINE", -1)
+    feedback.save_complaint(
+        database, theirs, "UMINE", Complaint(reason="wrong", note="Nemo said that")
+    )
+    pass_on(database, theirs, "UMINE", "UMINE")
+    edited = questions.ask(database, question="how much?", user_id="U2")
+    feedback.vote(database, edited, "UMINE", -1)
+    feedback.save_complaint(database, edited, "UMINE", Complaint(reason="wrong", note="Nemo again"))
+    traces.reopen(database, edited, "how many?")
+    approved = flags.ask_flagged(database, question="who approves?")
+    assert cases.approve(database, approved.case_id, "UMINE")
+    questions.add_page(database, "wiki", "a.md")
+    execute(database, "UPDATE documents SET confirmed_by = 'UMINE'")
+    return database
+
+
+def test_all_of_a_person_goes_and_what_others_asked_stays(asked: Database) -> None:
+    lines = purge(asked, "--user", "UMINE")
+    assert lines == [
+        "questions: 1",
+        "votes: 2",
+        "names: 4",
+        "messages of ours in Slack: 2, which stay, as SLACK_BOT_TOKEN is not set",
+        "Deleted.",
+    ]
+    left = dump(asked)
+    assert "UMINE" not in left and "Nemo" not in left
+    for words in ("how long is leave?", "how many?", "who approves?", "U3"):
+        assert words in left
+    states = {(case.question, case.state) for case in cases.list_cases(asked)}
+    assert states == {("how long is leave?", "proposed"), ("who approves?", "approved")}
+    assert purge(asked, "--user", "UMINE") == ["nothing to delete"]
+
+
+def test_nothing_is_deleted_without_a_yes(asked: Database) -> None:
+    before = dump(asked)
+    result = run(asked, "--user", "UMINE", answer="n\n")
+    assert result.exit_code == 1 and "Delete for good? [y/N]" in result.stdout
+    assert dump(asked) == before
+    assert run(asked, "--user", "UMINE", answer="y\n").exit_code == 0
+    assert "UMINE" not in dump(asked)
+
+
+def test_a_case_that_another_has_asked_too_stays(database: Database) -> None:
+    for user in ("UMINE", "U2"):
+        trace_id = questions.ask(database, question="how long?", user_id=user)
+        flags.flag(database, trace_id, "U3")
+    purge(database, "--user", "UMINE")
+    (case,) = cases.list_cases(database)
+    assert case.question == "how long?"
+
+
+def test_messages_in_slack_are_deleted_where_there_is_a_token(
+    asked: Database, slack: SlackStandIn
+) -> None:
+    lines = purge(
+        asked, "--user", "UMINE", SLACK_BOT_TOKEN=slack.bot_token, SLACK_API_URL=slack.api_url
+    )
+    assert "messages of ours in Slack: 2" in lines
+    deleted = [(call.params["channel"], call.params["ts"]) for call in slack.calls("chat.delete")]
+    assert deleted == [("C1", "1767225601.000001"), ("C9", "1767225700.000001")]
+
+
+SALARIES = "# Salaries\n\nThe Zanzibar bonus is nine thousand euros a year.\n"
+LEAVE = "# Leave\n\nThirty days of leave are given to everybody.\n"
+
+
+@pytest.fixture
+def told(database: Database, embedder: Embedder) -> Database:
+    """Answers, a case and a vote that have words of two pages; another source has such a path."""
+    ingest(database, embedder, page("salaries.md", SALARIES), page("leave.md", LEAVE))
+    ingest(database, embedder, page("salaries.md", LEAVE.replace("Leave", "Other")), source="other")
+    with database.transaction() as connection:
+        rows = connection.execute(
+            text("""
+                SELECT source, path, section_id, document_id
+                FROM sections JOIN documents USING (document_id)
+            """)
+        ).all()
+    for row in rows:
+        trace_id = questions.ask(database, question=f"what says {row.source}/{row.path}?")
+        cited = cite(row.section_id)
+        words = (
+            "Zanzibar is 9,000." if row.source == "wiki" and row.path == "salaries.md" else "30."
+        )
+        answer = Answer(text=f"{words} [1]", citations=(cited,))
+        execute(
+            database,
+            "UPDATE traces SET candidates = CAST(:candidates AS jsonb) WHERE trace_id = :trace_id",
+            trace_id=trace_id,
+            candidates=json.dumps(
+                [{"section_id": row.section_id, "document_id": row.document_id, "doc": row.path}]
+            ),
+        )
+        traces.save_answer(database, trace_id, answer, settings={}, stage_ms={})
+        traces.save_answer_ts(
+            database, trace_id, f"what says {row.source}/{row.path}?", ["1767225601.000001"]
+        )
+        flags.flag(database, trace_id, "U3", page=row.document_id)
+    return database
+
+
+def test_a_page_goes_with_all_words_of_it_and_the_other_of_its_path_stays(told: Database) -> None:
+    result = run(told, "--page", "salaries.md", "--yes")
+    assert result.exit_code == 1
+    assert "Several sources have a page 'salaries.md': other, wiki." in result.output
+    lines = purge(told, "--page", "salaries.md", "--source", "wiki")
+    assert lines == [
+        "answers: 1",
+        "cases: 1",
+        "pages named by voters: 1",
+        "pages: 1",
+        "messages of ours in Slack: 1, which stay, as SLACK_BOT_TOKEN is not set",
+        "Deleted.",
+    ]
+    left = dump(told)
+    assert "Zanzibar" not in left and "zanzibar" not in left and "Salaries" not in left
+    assert "This answer is gone: a page that it rested on was purged." in left
+    assert {case.question for case in cases.list_cases(told)} == {
+        "what says wiki/leave.md?",
+        "what says other/salaries.md?",
+    }
+    assert left.count("30. [1]") == 2
+
+
+def test_a_purged_page_stays_out_until_it_is_let_in_again(
+    told: Database, embedder: Embedder
+) -> None:
+    purge(told, "--page", "salaries.md", "--source", "wiki")
+    pages = (page("salaries.md", SALARIES), page("copy.md", SALARIES), page("leave.md", LEAVE))
+    summary = ingest(told, embedder, *pages)
+    assert {skipped.path for skipped in summary.skipped} == {"salaries.md", "copy.md"}
+    assert all("purged on 2" in skipped.reason for skipped in summary.skipped)
+    assert "zanzibar" not in dump(told).lower().replace("--page path", "")
+    result = run(told, "--page", "salaries.md", "--source", "wiki", "--readmit")
+    assert result.stdout == "The page comes in again when its source is next read.\n"
+    assert {each.path for each in ingest(told, embedder, *pages).skipped} == set()
+    result = run(told, "--page", "salaries.md", "--source", "wiki", "--readmit")
+    assert result.exit_code == 1 and "was not purged" in result.output
+
+
+def test_a_nearest_page_and_an_edited_answer_are_forgotten_too(
+    told: Database,
+) -> None:
+    nearest = Nearest(
+        path="salaries.md", title="Zanzibar", heading_path=(), url="https://w.example"
+    )
+    with told.transaction() as connection:
+        trace_id, other_id = connection.execute(
+            text("SELECT trace_id FROM traces WHERE question LIKE '%wiki/%' ORDER BY question DESC")
+        ).scalars()
+    traces.save_answer(
+        told,
+        trace_id,
+        Answer(text="I found nothing.", abstained_because="UNSUPPORTED", nearest=nearest),
+        settings={},
+        stage_ms={},
+    )
+    before = {"answer": "Zanzibar!", "citations": [{"path": "salaries.md", "title": "Zanzibar"}]}
+    execute(
+        told,
+        "UPDATE traces SET settings = CAST(:before AS jsonb) WHERE trace_id = :trace_id",
+        trace_id=other_id,
+        before=json.dumps({"before": before}),
+    )
+    purge(told, "--page", "salaries.md", "--source", "wiki")
+    assert "Zanzibar" not in dump(told)
+
+
+def test_a_page_that_is_gone_already_is_purged_from_what_was_said(
+    told: Database, embedder: Embedder
+) -> None:
+    execute(told, "DELETE FROM documents WHERE source = 'wiki' AND path = 'salaries.md'")
+    assert "Zanzibar" in dump(told)
+    assert "answers: 1" in purge(told, "--page", "salaries.md", "--source", "wiki")
+    assert "Zanzibar" not in dump(told)
+
+
+def test_what_nobody_has_is_said_in_one_line(database: Database) -> None:
+    for arguments, words in (
+        (("--page", "nothing.md"), "There is no page 'nothing.md', and there was none."),
+        (("--expired",), "RETENTION_DAYS is not set: everything is kept."),
+        ((), "Give --user, --page or --expired, one of the three."),
+        (("--user", "U1", "--source", "wiki"), "--source and --readmit go with --page."),
+    ):
+        result = run(database, *arguments)
+        assert result.exit_code in (1, 2) and words in result.output
+    assert purge(database, "--user", "U404") == ["nothing to delete"]
+
+
+def test_what_is_older_than_is_kept_goes_and_approved_cases_stay_without_who_asked(
+    database: Database,
+) -> None:
+    kept = flags.ask_flagged(database, question="who approves?")
+    assert cases.approve(database, kept.case_id, "U5")
+    flags.ask_flagged(database, question="how long?")
+    questions.ask(database, question="yesterday?")
+    questions.add_page(database, "wiki", "old.md", added_days_ago=50)
+    for statement in (
+        "UPDATE traces SET asked_at = asked_at - interval '40 days' WHERE question <> 'yesterday?'",
+        "UPDATE eval_cases SET created_at = created_at - interval '40 days',"
+        " reviewed_at = reviewed_at - interval '40 days'",
+    ):
+        execute(database, statement)
+    lines = purge(database, "--expired", RETENTION_DAYS="30")
+    assert lines == ["questions: 2", "cases: 1", "notes on pages: 1", "Deleted."]
+    (case,) = cases.list_cases(database)
+    assert (case.question, case.state) == ("who approves?", "approved")
+    left = dump(database)
+    assert "yesterday?" in left and "how long?" not in left
+    for table in ("case_traces", "feedback", "page_changes"):
+        assert execute(database, f"SELECT count(*) FROM {table}").scalar() == 0
