@@ -1,8 +1,8 @@
 """The whole path from turns to Answer and trace; knows nothing of Slack."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from datetime import date
+from datetime import UTC, datetime
 from time import perf_counter
 from typing import TYPE_CHECKING
 from uuid import UUID
@@ -11,6 +11,7 @@ from app import abstaining, freshness, traces
 from app.generate.generator import Generator
 from app.records import Abstention, Answer, Arrival, Turn
 from app.searching import search
+from retrieval.precedence import Validity
 from retrieval.records import Retrieval
 from retrieval.retrieve import Retriever
 
@@ -55,6 +56,10 @@ class Answerer:
     generator: Generator
     rewriter: "Rewriter | None" = None  # None: questions are worded by rules alone
     freshness_days: int = 365  # a page verified longer ago is cited with a warning
+
+    def reading_as(self, audiences: Iterable[str]) -> "Answerer":
+        """The same parts, answering from what one of these audiences may read."""
+        return replace(self, retriever=self.retriever.reading_as(audiences))
 
     def answer(
         self,
@@ -107,8 +112,15 @@ class Answerer:
     def _generate(self, turns: Sequence[Turn], retrieval: Retrieval, tell: Tell) -> Answer:
         """What the kept sections give, or the words that say why there is no answer."""
 
+        validity = Validity(today=datetime.now(UTC).date(), freshness_days=self.freshness_days)
+        replaced = freshness.find_replaced(retrieval)
+
+        def judge(answer: Answer) -> Answer:
+            marked = freshness.mark(answer.citations, validity, replaced)
+            return freshness.open_with_age(replace(answer, citations=marked), validity)
+
         def write(answer: Answer) -> None:
-            tell(Writing(answer=answer))
+            tell(Writing(answer=judge(answer)))
 
         query = retrieval.query
         if retrieval.kept:
@@ -116,9 +128,7 @@ class Answerer:
         else:
             answer = Answer(text="", abstained_because=_find_reason(retrieval))
         if answer.abstained_because is None:
-            days = self.freshness_days
-            marked = freshness.mark(answer.citations, freshness_days=days, today=date.today())
-            return replace(answer, citations=marked)
+            return judge(answer)
         searched = abstaining.load_searched(self.retriever.database)
         text = abstaining.explain(
             answer.abstained_because, query, searched, unknown=retrieval.unknown

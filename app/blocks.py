@@ -18,11 +18,14 @@ MESSAGE_TEXT = 10_000
 FALLBACK_TEXT = 3_900  # chat.update takes 4,000
 LABEL_LENGTH = 200  # with a URL and an owner, a source's line stays under BLOCK_TEXT
 OWNER_LENGTH = 60
+RELATION_LENGTH = 80  # of which there are at most three
+MOST_BUTTONS = 5  # below an answer, of those that say that a page is still true; chosen
 FEW_SOURCES = 3  # of more the list is folded; chosen
 QUESTION_LENGTH = 500  # of one that is passed on; escaped, it still fits a block
 
 # The action_ids of the buttons.
 FEEDBACK, SAY_MORE, ASK_PERSON, RESOLVED = "feedback", "say_more", "ask_person", "resolved"
+STILL_TRUE = "still_true"
 
 THANKS: dict[Vote, str] = {
     1: "Thanks, your 👍 is counted. If something is wrong after all, 👎 takes its place.",
@@ -52,6 +55,15 @@ _ASK_PERSON_CONFIRM = {
         "text": "The question and who asked it are shown to those who may know.",
     },
     "confirm": {"type": "plain_text", "text": "Ask"},
+    "deny": {"type": "plain_text", "text": "Cancel"},
+}
+_STILL_TRUE_CONFIRM = {
+    "title": {"type": "plain_text", "text": "Still true?"},
+    "text": {
+        "type": "plain_text",
+        "text": "If you look after the page, it counts as verified today, by you.",
+    },
+    "confirm": {"type": "plain_text", "text": "It is still true"},
     "deny": {"type": "plain_text", "text": "Cancel"},
 }
 _FEEDBACK: Block = {
@@ -105,13 +117,15 @@ def build_messages(answer: Answer) -> list[Message]:
         )
     ]
     if answer.citations or answer.abstained_because:
-        last = replace(last, blocks=(*last.blocks, _FEEDBACK))
+        buttons = _build_still_true_blocks(answer.citations)
+        last = replace(last, blocks=(*last.blocks, *buttons, _FEEDBACK))
     return [*others, last]
 
 
 def build_below(answer: Answer) -> tuple[Block, ...]:
     """What comes below an answer that has grown: its source list, with 👍 and 👎."""
-    return (*_build_source_blocks(answer.citations), _FEEDBACK)
+    sources = _build_source_blocks(answer.citations)
+    return (*sources, *_build_still_true_blocks(answer.citations), _FEEDBACK)
 
 
 def offer_person(message: Message) -> Message:
@@ -151,7 +165,8 @@ def build_escalation(asked: Escalation, group_id: str | None, workspace_url: str
 def build_resolved(asked: Escalation, workspace_url: str | None) -> Message:
     """The same once somebody has resolved it; a user group is not called again."""
     text = _build_passed_on(asked, workspace_url)
-    end = f"Resolved by <@{asked.resolved_by}>"
+    # Who has had themselves forgotten is nobody.
+    end = f"Resolved by <@{asked.resolved_by}>" if asked.resolved_by else "Resolved"
     return Message(
         text=f"{text}\n\n{end}", blocks=(mrkdwn.build_section(text), mrkdwn.build_context(end))
     )
@@ -169,6 +184,7 @@ def build_source_line(citation: Citation) -> str:
     facts = [f"[{citation.marker}] {link}"]
     if age := citation.age:
         facts.append(age)
+    facts += (mrkdwn.quote(each, RELATION_LENGTH) for each in citation.relations)
     if citation.owner:
         facts.append(mrkdwn.escape(_shorten(citation.owner, OWNER_LENGTH)))
     return " · ".join(facts)
@@ -179,6 +195,34 @@ def _build_source_blocks(citations: Sequence[Citation]) -> Iterator[Block]:
     lines share one."""
     build = mrkdwn.build_context if len(citations) <= FEW_SOURCES else mrkdwn.build_folding
     yield from map(build, mrkdwn.join_lines(map(build_source_line, citations), BLOCK_TEXT))
+
+
+def build_still_true(document_id: int, label: str) -> Block:
+    """The button with which the owner of a page says that it is still true.
+
+    Its action_id is its own, as those in one block have to differ.
+    """
+    return {
+        "type": "button",
+        "action_id": f"{STILL_TRUE}_{document_id}",
+        "text": {"type": "plain_text", "text": label},
+        "value": str(document_id),
+        "confirm": _STILL_TRUE_CONFIRM,
+    }
+
+
+def _build_still_true_blocks(citations: Sequence[Citation]) -> Iterator[Block]:
+    """A block with a button for each stale page, if there is one."""
+    markers: dict[int, int] = {}  # the first of each page
+    for each in citations:
+        if each.is_stale and each.document_id is not None:
+            markers.setdefault(each.document_id, each.marker)
+    buttons = [
+        build_still_true(document_id, f"[{marker}] is still true")
+        for document_id, marker in markers.items()
+    ]
+    if buttons:
+        yield {"type": "actions", "elements": buttons[:MOST_BUTTONS]}
 
 
 def _build_nearest_blocks(nearest: Nearest | None) -> Iterator[Block]:

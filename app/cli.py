@@ -10,9 +10,20 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from app import database, rendering
+from app import cli_sync, database, rendering, syncing
 from app.cli_cases import cases_group
-from app.commands import as_json, check_writable, open_database, write
+from app.cli_index import index_group
+from app.cli_pages import verify
+from app.cli_purge import purge
+from app.commands import (
+    as_json,
+    by_audience,
+    check_writable,
+    of_generation,
+    open_database,
+    open_reading,
+    write,
+)
 from app.config import Settings, load_settings
 from retrieval.db import Database
 from retrieval.errors import ConfigError, FootnoteError
@@ -50,6 +61,10 @@ def main(ctx: click.Context) -> None:
 
 
 main.add_command(cases_group)
+main.add_command(cli_sync.sync_sources)
+main.add_command(index_group)
+main.add_command(purge)
+main.add_command(verify)
 
 
 @main.command()
@@ -67,7 +82,7 @@ def migrate(settings: Settings) -> None:
 @click.option("--source", help="Name of the source; default: the folder's name.")
 @click.option("--base-url", metavar="URL", help="Where the documents are read; links start here.")
 @click.option("--tenant", help="Whose documents they are; default: TENANT_ID.")
-@click.option("--prune", is_flag=True, help="Remove documents that the folder no longer has.")
+@click.option("--prune", is_flag=True, help="Remove at once what the folder has no more.")
 @click.pass_obj
 def ingest(
     settings: Settings,
@@ -77,40 +92,33 @@ def ingest(
     tenant: str | None,
     prune: bool,
 ) -> None:
-    """Index a folder of Markdown files; only what changed is done again."""
-    from app import parts
-    from retrieval import indexing
-    from retrieval.sources import markdown
-    from retrieval.tuning import DEFAULT
+    """Index a folder of documents; only what changed is done again."""
+    from retrieval import sync
+    from retrieval.sources import folder
+    from retrieval.sources.catalog import Source
 
     settings = settings.model_copy(update={"tenant_id": tenant} if tenant else {})
-    files = markdown.find_files(path)
-    click.echo(f"{len(files):,} files in {path}", err=True)
+    click.echo(f"{len(folder.find_files(path)):,} files in {path}", err=True)
     opened = open_database(settings)
-    with rendering.progress_bar("document") as progress:
-        summary = indexing.ingest(
-            opened,
-            parts.load_embedder(settings),
-            markdown.read_files(files, folder=path, base_url=base_url),
-            source=indexing.name_source(opened, path, source),
-            tuning=DEFAULT,
-            prune=prune,
-            progress=progress,
-        )
-    click.echo(rendering.build_summary(summary))
+    name = sync.name_source(opened, path, source)
+    described = Source(name=name, path=path, base_url=base_url)
+    cli_sync.run(syncing.build_syncer(settings, opened), described, prune=prune)
 
 
 @main.command()
 @click.argument("questions", metavar="QUESTION...", nargs=-1, required=True)
+@by_audience
 @as_json
 @click.pass_obj
-def ask(settings: Settings, questions: tuple[str, ...], as_json: bool) -> None:
+def ask(
+    settings: Settings, questions: tuple[str, ...], audience: tuple[str, ...], as_json: bool
+) -> None:
     """Answer questions in the terminal, each by itself."""
     from app import parts
     from app.answering import ask
     from app.records import Turn
 
-    answerer = parts.build_answerer(settings, open_database(settings))
+    answerer = parts.build_answerer(settings, open_reading(settings, audience))
     for number, question in enumerate(questions):
         asked = ask(answerer, [Turn(speaker="user", text=question)])
         if as_json:
@@ -123,14 +131,15 @@ def ask(settings: Settings, questions: tuple[str, ...], as_json: bool) -> None:
 
 
 @main.command()
+@by_audience
 @click.pass_obj
-def chat(settings: Settings) -> None:
+def chat(settings: Settings, audience: tuple[str, ...]) -> None:
     """Ask one question after another; an empty line ends it."""
     from app import parts
     from app.answering import ask
     from app.records import Turn
 
-    answerer = parts.build_answerer(settings, open_database(settings))
+    answerer = parts.build_answerer(settings, open_reading(settings, audience))
     turns: list[Turn] = []
     while question := _read_line():
         turns.append(Turn(speaker="user", text=question))
@@ -148,15 +157,16 @@ def _read_line() -> str:
 
 @main.command()
 @click.argument("question")
+@by_audience
 @as_json
 @click.pass_obj
-def retrieve(settings: Settings, question: str, as_json: bool) -> None:
+def retrieve(settings: Settings, question: str, audience: tuple[str, ...], as_json: bool) -> None:
     """Search only: what each stage found, with scores and times."""
     from app import parts
     from app.records import Turn
     from app.searching import search
 
-    retriever = parts.build_retriever(settings, open_database(settings))
+    retriever = parts.build_retriever(settings, open_reading(settings, audience))
     turns = [Turn(speaker="user", text=question)]
     retrieval = search(retriever, turns, parts.build_rewriter(settings)).retrieval
     if as_json:
@@ -186,6 +196,7 @@ def retrieve(settings: Settings, question: str, as_json: bool) -> None:
 @click.option(
     "--compare", metavar="RUN", help="A run of before, by its number, or `last`: won and lost."
 )
+@of_generation
 @click.option(
     "--set",
     "settings_tried",
@@ -205,6 +216,7 @@ def evaluate(
     answers: bool,
     report: Path | None,
     compare: str | None,
+    generation_id: int | None,
     settings_tried: tuple[str, ...],
 ) -> None:
     """Measure the search on cases with known answers; each file is a set of its own.
@@ -215,10 +227,12 @@ def evaluate(
         raise click.UsageError("Give files of cases or --cases, one of the two.")
     if is_posted and not is_own_set:
         raise click.UsageError("--post goes with --cases.")
+    if is_posted and generation_id is not None:
+        raise click.UsageError("--post is for the generation that is searched.")
     if settings_tried and (dump or report or compare or is_posted):
         raise click.UsageError("--set goes with neither --dump, --report, --compare nor --post.")
     if settings_tried:
-        _try(settings, case_files, settings_tried, answers=answers, as_json=as_json)
+        _try(settings, case_files, settings_tried, generation_id, answers=answers, as_json=as_json)
         return
     from app import evaluating
     from app.loop import caseset, nightly
@@ -232,7 +246,7 @@ def evaluate(
         caseset.follow_pages(opened)
         sets = [caseset.load_set(opened)]
     before = evaluating.find_runs(opened, compare, sets) if compare else {}
-    answerer = _assemble(settings, opened, is_own_set=is_own_set)
+    answerer = _assemble(settings, opened, generation_id, is_own_set=is_own_set)
     if not is_posted:  # else it is told as what it is, a run in which nothing is found
         answerer.retriever.check()
     measure = nightly.measure if is_posted else evaluating.run
@@ -243,11 +257,14 @@ def evaluate(
         nightly.conclude(opened, settings, client, runs[0])
 
 
-def _assemble(settings: Settings, opened: Database, *, is_own_set: bool) -> "Answerer":
+def _assemble(
+    settings: Settings, opened: Database, generation_id: int | None, *, is_own_set: bool
+) -> "Answerer":
     """What is measured; without a model to word the questions on the approved cases."""
     from app import parts
 
-    answerer = parts.assemble_answerer(settings, opened)
+    retriever = parts.build_retriever(settings, opened, generation_id)
+    answerer = parts.assemble_answerer(settings, retriever)
     return replace(answerer, rewriter=None) if is_own_set else answerer
 
 
@@ -300,6 +317,7 @@ def _try(
     settings: Settings,
     case_files: Sequence[Path],
     settings_tried: Sequence[str],
+    generation_id: int | None,
     *,
     answers: bool,
     as_json: bool,
@@ -315,7 +333,7 @@ def _try(
     sets = evaluating.load_sets(case_files)
     opened = open_database(settings)
     sets = sets or [caseset.load_set(opened, held_out=False)]
-    answerer = _assemble(settings, opened, is_own_set=not case_files)
+    answerer = _assemble(settings, opened, generation_id, is_own_set=not case_files)
     answerer.retriever.check()
     found = []
     for eval_set in sets:
@@ -381,6 +399,7 @@ def ablation(settings: Settings, cases: Path, as_json: bool, skip_tutorial: bool
 )
 @click.option("--apply", "is_applied", is_flag=True, help="Use the fitted model, if it is better.")
 @click.option("--revert", "is_reverted", is_flag=True, help="Undo the last --apply.")
+@of_generation
 @click.pass_obj
 def calibrate(
     settings: Settings,
@@ -388,12 +407,13 @@ def calibrate(
     out: Path | None,
     is_applied: bool,
     is_reverted: bool,
+    generation_id: int | None,
 ) -> None:
     """Fit relevance and floor on cases, and show what that is worth; changes nothing by itself.
 
     Without CASES, on the approved ones that are not held out, which then serve as a check.
     """
-    if is_reverted and (case_files or out or is_applied):
+    if is_reverted and (case_files or out or is_applied or generation_id is not None):
         raise click.UsageError("--revert goes with nothing else.")
     if out:
         check_writable(out)
@@ -405,7 +425,7 @@ def calibrate(
     from retrieval import relevance
 
     sets, held_out = _load_calibrated(opened, case_files)
-    retriever = parts.build_retriever(settings, opened)
+    retriever = parts.build_retriever(settings, opened, generation_id)
     # Once each, however often it is given: cross-validation must not have seen it.
     cases = {case.content_digest: case for each in sets for case in each.cases}
     with rendering.progress_bar("case") as progress:
@@ -424,7 +444,9 @@ def calibrate(
             relevance.replace_in_use(
                 connection, calibration.fitted.model, before=calibration.in_use
             )
-        click.echo("applied; `footnote calibrate --revert` undoes it")
+        undo = "`footnote calibrate --revert` undoes it"
+        switch = f"`footnote index switch {generation_id}` has it searched"
+        click.echo(f"applied; {undo if generation_id is None else switch}")
     elif is_applied:
         click.echo("not applied")
 

@@ -114,6 +114,10 @@ class Settings(BaseSettings):
     slack_bot_token: Secret | None = Field(None, description="xoxb-…, for `footnote serve`")
     slack_app_token: Secret | None = Field(None, description="xapp-…, for Socket Mode")
     slack_signing_secret: Secret | None = Field(None, description="For HTTP instead")
+    slack_client_id: Word | None = Field(
+        None, description="For many workspaces, which install the app themselves"
+    )
+    slack_client_secret: Secret | None = Field(None, description="With SLACK_CLIENT_ID")
     slack_api_url: Url = Field("https://slack.com/api/", description="Base URL of Slack's Web API")
     admins: Annotated[frozenset[SlackUserId], NoDecode, BeforeValidator(_split)] = Field(
         frozenset(), description="Slack user ids, by commas, of who may read others' questions"

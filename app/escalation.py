@@ -42,7 +42,7 @@ def find_expert(database: Database, trace_id: UUID, experts: Mapping[str, str]) 
     user group is called where the question was asked, so there is none to ask in direct messages,
     which it does not see.
     """
-    with database.transaction() as connection:
+    with database.unrestricted.transaction() as connection:
         row = connection.execute(
             text("""
                 SELECT traces.channel_id, thread_ts, source, owner
@@ -75,7 +75,7 @@ def claim(database: Database, trace_id: UUID, expert: Expert, user_id: str) -> b
 
     A claim of which no message has come in CLAIM_S, as its process has died say, may be taken over.
     """
-    with database.transaction() as connection:
+    with database.unrestricted.transaction() as connection:
         claimed = connection.execute(
             text("""
                 INSERT INTO escalations AS old
@@ -102,7 +102,7 @@ def claim(database: Database, trace_id: UUID, expert: Expert, user_id: str) -> b
 
 def release(database: Database, trace_id: UUID) -> None:
     """Let the question be passed on again, as it reached nobody."""
-    with database.transaction() as connection:
+    with database.unrestricted.transaction() as connection:
         connection.execute(
             text("DELETE FROM escalations WHERE trace_id = :trace_id AND ts IS NULL"),
             {"trace_id": trace_id},
@@ -111,7 +111,7 @@ def release(database: Database, trace_id: UUID) -> None:
 
 def save_ts(database: Database, trace_id: UUID, ts: str) -> bool:
     """Add the message to those who may know; False when the question was deleted meanwhile."""
-    with database.transaction() as connection:
+    with database.unrestricted.transaction() as connection:
         saved = connection.execute(
             text("""
                 UPDATE escalations SET ts = :ts FROM traces
@@ -131,7 +131,7 @@ def withdraw(
 
     None when it was not, or is being passed on: then save_ts tells.
     """
-    with database.transaction() as connection:
+    with database.unrestricted.transaction() as connection:
         row = connection.execute(
             text("""
                 DELETE FROM escalations USING traces
@@ -146,7 +146,7 @@ def withdraw(
 
 def resolve(database: Database, trace_id: UUID, user_id: str) -> bool:
     """Whether it is this click that resolves the question; the first one does, for good."""
-    with database.transaction() as connection:
+    with database.unrestricted.transaction() as connection:
         resolved = connection.execute(
             text("""
                 UPDATE escalations SET resolved_by = :user_id, resolved_at = now()
@@ -160,7 +160,7 @@ def resolve(database: Database, trace_id: UUID, user_id: str) -> bool:
 
 def reopen(database: Database, trace_id: UUID) -> None:
     """Let the question be resolved again, as nobody was told."""
-    with database.transaction() as connection:
+    with database.unrestricted.transaction() as connection:
         connection.execute(
             text(
                 "UPDATE escalations SET resolved_by = NULL, resolved_at = NULL"
@@ -172,7 +172,7 @@ def reopen(database: Database, trace_id: UUID) -> None:
 
 def load(database: Database, trace_id: UUID) -> Escalation | None:
     """A question that was passed on; None when it was not, or is forgotten."""
-    with database.transaction() as connection:
+    with database.unrestricted.transaction() as connection:
         row = connection.execute(
             text("""
                 SELECT trace_id, escalations.question, user_id, traces.channel_id, message_ts,

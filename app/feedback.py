@@ -96,7 +96,7 @@ def vote(
     Votes are handled side by side, and Slack may repeat one late: one given before the last, or
     before that was taken back, changes nothing. A complaint goes when its 👎 becomes a 👍.
     """
-    with database.transaction() as connection:
+    with database.unrestricted.transaction() as connection:
         connection.execute(
             text("""
                 INSERT INTO feedback AS old (trace_id, tenant_id, user_id, vote, voted_at)
@@ -133,7 +133,7 @@ def take_back(
     When that was is kept in its place, so that no vote given before it counts. A vote of theirs
     that is another one stays.
     """
-    with database.transaction() as connection:
+    with database.unrestricted.transaction() as connection:
         connection.execute(
             text("""
                 INSERT INTO feedback AS old (trace_id, tenant_id, user_id, vote, voted_at)
@@ -159,9 +159,12 @@ def save_complaint(
     """Keep what a person says is wrong instead of what they said before; the trace's id.
 
     None, and nothing kept, when there is no 👎 of theirs on such a trace of this tenant. A page
-    that not everyone may read, or that is gone, is left out.
+    that they may not read, or that is gone, is left out.
     """
-    with database.transaction() as connection:
+    page_id = complaint.document_id
+    if page_id is not None and load_page(database, page_id) is None:
+        page_id = None
+    with database.unrestricted.transaction() as connection:
         kept = connection.execute(
             text("""
                 UPDATE feedback
@@ -178,7 +181,7 @@ def save_complaint(
                 "user_id": user_id,
                 "reason": complaint.reason,
                 "note": complaint.note,
-                "document_id": complaint.document_id,
+                "document_id": page_id,
             },
         ).one_or_none()
         if kept is None:
@@ -189,8 +192,8 @@ def save_complaint(
 
 
 def load_complaint(database: Database, trace_id: UUID, user_id: str) -> Complaint:
-    """What a person has said is wrong with an answer so far."""
-    with database.transaction() as connection:
+    """What a person has said is wrong with an answer so far; the page, too, that they named."""
+    with database.unrestricted.transaction() as connection:
         row = connection.execute(
             text("""
                 SELECT reason, document_id, note
@@ -203,7 +206,7 @@ def load_complaint(database: Database, trace_id: UUID, user_id: str) -> Complain
 
 
 def find_pages(database: Database, typed: str) -> list[Page]:
-    """The documents that everyone may read whose titles hold all that is typed, in any case.
+    """The documents whose titles hold all that is typed, in any case, as the database is bound.
 
     Words may be typed in any order and in part. Titles that begin as typed come first, then the
     shorter ones; at most MOST_PAGES.
@@ -226,7 +229,7 @@ def find_pages(database: Database, typed: str) -> list[Page]:
 
 
 def load_page(database: Database, document_id: int) -> Page | None:
-    """A document that everyone may read; None when there is no such one."""
+    """A document, as the database is bound; None when there is no such one."""
     with database.transaction() as connection:
         row = connection.execute(
             text("SELECT document_id, title, path FROM documents WHERE document_id = :document_id"),
@@ -237,7 +240,7 @@ def load_page(database: Database, document_id: int) -> Page | None:
 
 def load_place(database: Database, trace_id: UUID) -> tuple[str, str]:
     """The channel and the thread in which an answer stands."""
-    with database.transaction() as connection:
+    with database.unrestricted.transaction() as connection:
         row = connection.execute(
             text("SELECT channel_id, thread_ts FROM traces WHERE trace_id = :trace_id"),
             {"trace_id": trace_id},

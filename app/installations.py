@@ -41,6 +41,19 @@ class Installations(SQLAlchemyInstallationStore):
             return own
         return super().find_bot(enterprise_id=enterprise_id, team_id=None)
 
+    def list_bots(self) -> list[Bot]:
+        """The latest installation of each workspace and organisation."""
+        with self.engine.connect() as connection:
+            rows = connection.execute(
+                text("""
+                    SELECT DISTINCT ON (enterprise_id, team_id) *
+                    FROM slack_bots WHERE client_id = :client_id AND bot_token IS NOT NULL
+                    ORDER BY enterprise_id, team_id, installed_at DESC
+                """),
+                {"client_id": self.client_id},
+            )
+            return [self.build_bot_entity(row) for row in rows.mappings()]
+
     @contextmanager
     def locked(self, bot: Bot) -> Iterator[None]:
         """Hold an installation against every other process; ends with the connection."""

@@ -17,7 +17,9 @@ from app import blocks, escalation, fillers, posting, traces, turns
 from app.answering import Stage, Tell, Writing
 from app.blocks import Message
 from app.fillers import SmallTalk
+from app.limits import Limits
 from app.records import Answer, Arrival, Turn
+from app.rights import Rights
 from app.status import Status, describe, describe_wait
 from app.streaming import INTERVAL_S, Stream
 from retrieval.db import Database
@@ -47,8 +49,11 @@ class Answering(Protocol):
     """What answers a conversation and completes its trace, or raises.
 
     before_saving comes before the trace is completed. tell is told of each stage as it begins.
-    What they raise ends the answering.
+    What they raise ends the answering. reading_as gives what answers from what one of these
+    audiences may read.
     """
+
+    def reading_as(self, audiences: Iterable[str]) -> "Answering": ...
 
     def answer(
         self,
@@ -108,6 +113,7 @@ class Jobs:
     or source.
     stream_interval_s is the least time between two additions to an answer that grows.
     follow is entered while an answer that may be under review is taken back.
+    limits say what is one question too many.
     """
 
     def __init__(
@@ -116,16 +122,19 @@ class Jobs:
         client: WebClient,
         database: Database,
         answerer: Answering,
+        rights: Rights,
         executor: Executor,
         workers: int | None = None,
         refused: Callable[[], None] = lambda: None,
         experts: Mapping[str, str] = MappingProxyType({}),
         stream_interval_s: float = INTERVAL_S,
         follow: Callable[[UUID | None], AbstractContextManager[object]] = nullcontext,
+        limits: Limits | None = None,
     ) -> None:
         self._client = client
         self._database = database
         self._answerer = answerer
+        self.rights = rights
         self._executor = executor
         self._workers = workers
         self._refused = refused
@@ -133,6 +142,7 @@ class Jobs:
         self._experts = experts
         self._stream_interval_s = stream_interval_s
         self._follow = follow
+        self._limits = limits
         self._lock = threading.Lock()
         self._open: dict[Future[None], _Job] = {}  # with every end: under the lock
         self._empty_run = 0  # under the lock, too
@@ -147,6 +157,8 @@ class Jobs:
         if trace_id is None:
             return
         log.info("Question %s in %s", trace_id, arrival.channel_id)
+        if self._limits and self._limits.refuses(arrival, trace_id):
+            return
         self._begin(self._build_job(arrival, trace_id))
 
     def take_again(self, arrival: Arrival) -> None:
@@ -163,6 +175,8 @@ class Jobs:
             self.take(arrival)
             return
         log.info("Question %s is asked again", trace_id)
+        if self._limits and self._limits.refuses(arrival, trace_id):
+            return
         self._begin_anew(arrival, trace_id, future)
 
     def revise(self, arrival: Arrival) -> None:
@@ -176,6 +190,8 @@ class Jobs:
         if trace_id is None:
             return
         log.info("Question %s was edited", trace_id)
+        if self._limits and self._limits.refuses_edit(arrival, trace_id):
+            return
         if future is not None and earlier is not None:
             future.cancel()
             if self._decide(earlier, "superseded"):
@@ -357,8 +373,11 @@ class Jobs:
             before_saving()
             traces.save_small_talk(self._database, trace_id, kind, SMALL_TALK[kind])
             return SMALL_TALK[kind]
-        past = traces.find_past_answers(self._database, arrival)
-        answer = self._answerer.answer(
+        audiences = self.rights.find_for_question(arrival)
+        past = traces.find_past_answers(self._database.reading_as(audiences), arrival)
+        if past:
+            traces.save_past(self._database, trace_id, past)
+        answer = self._answerer.reading_as(audiences).answer(
             turns.read(past, arrival.question), trace_id, before_saving, tell
         )
         self._watch(answer)

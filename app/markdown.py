@@ -13,11 +13,13 @@ from retrieval.statements import parse_blocks
 APART = "\u200b"  # zero-width space
 
 # In prose whatever could be a tag, a mention or one of Slack's links, but for a bare address, which
-# is a source's own; what calls everybody, which is no e-mail address; and what defines a link.
+# is a source's own; what calls everybody, which is no e-mail address; what defines a link; and a
+# domain with a path, of which Slack might make a link although it has no scheme.
 _IN_PROSE = re.compile(
     r"(?:<|&(?:lt|#0*60|#x0*3c);)(?=\\?(?:[a-z/?!@#]|&#?\w+;))(?!https?://[^|>\s]+>)"
     r"|(?<![^\W_])(?:@|&(?:commat|#0*64|#x0*40);)(?=(?:channel|everyone|here)(?![^\W_]|\.\w))"
-    r"|\](?=:)",
+    r"|\](?=:)"
+    r"|(?<![\w@/.:-])(?:[\w-]{1,63}\.){1,8}(?=[^\W\d_]{2,24}(?::\d+)?[/?#])",
     re.IGNORECASE,
 )
 # In code only what is a mention in full: <!-- and <@Override are there to be copied.

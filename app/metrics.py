@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 from uuid import UUID
@@ -52,6 +52,10 @@ class MeasuredAnswerer:
         self._answerer = answerer
         self._metrics = metrics
 
+    def reading_as(self, audiences: Iterable[str]) -> "MeasuredAnswerer":
+        """The same, from what one of these audiences may read."""
+        return MeasuredAnswerer(self._answerer.reading_as(audiences), self._metrics)
+
     def answer(self, turns: tuple[Turn, ...], trace_id: UUID, *args: Any, **kwargs: Any) -> Answer:
         """What the other answers, or raises, to the same arguments."""
         self._metrics.at_work.trace_id = trace_id
@@ -88,7 +92,7 @@ class MeasuredExecutor(ThreadPoolExecutor):
 
     def _find_outcome(self, trace_id: UUID) -> str | None:
         try:
-            with self._database.transaction() as connection:
+            with self._database.unrestricted.transaction() as connection:
                 return connection.execute(
                     text("SELECT outcome FROM traces WHERE trace_id = :trace_id"),
                     {"trace_id": trace_id},

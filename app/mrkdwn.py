@@ -13,6 +13,8 @@ from typing import Any
 from markdown_it import MarkdownIt
 from markdown_it.tree import SyntaxTreeNode
 
+from app import hidden
+
 TABLE_WIDTH = 48  # characters that fit a line of code in a thread beside its channel; chosen
 URL_LENGTH = 1_500  # so that a source's line fits a block; longer ones are not linked
 
@@ -62,8 +64,8 @@ def build_parts(markdown: str, *, urls: Collection[str], limit: int) -> list[str
 
 
 def escape(text: str) -> str:
-    """Text that Slack shows as it is: no mention, no link."""
-    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    """Text that Slack shows as it is: no mention, no link, nothing that is not seen."""
+    return hidden.remove(text).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
 def escape_and_link_emails(text: str) -> str:

@@ -46,6 +46,7 @@ NOT_DONE = (
 CONNECTION_FAULTS = (OSError, HTTPException)
 # With these, Slack may have done what it was asked to: "some aspect of the operation succeeded".
 UNSURE = ("fatal_error", "internal_error")
+GONE = ("channel_not_found", "message_not_found")  # what is there no more needs no deleting
 
 log = logging.getLogger(__name__)
 
@@ -250,24 +251,39 @@ def _streaming(arrival: Arrival) -> Iterator[None]:
         raise StreamLost("Slack does not let a message grow.") from error
 
 
-def take_back(client: WebClient, channel_id: str, ts: str) -> None:
-    """Delete a message of ours, if it is still there."""
+def take_back(client: WebClient, channel_id: str, ts: str) -> bool:
+    """Delete a message of ours, if it is still there; whether it is gone."""
     try:
         client.chat_delete(channel=channel_id, ts=ts)
     except (SlackClientError, *CONNECTION_FAULTS) as error:
         log.warning("Nothing deleted in %s: %s", channel_id, type(error).__name__)
+        return isinstance(error, SlackApiError) and error.response.get("error") in GONE
+    return True
 
 
 def reply_privately(respond: Respond, text: str) -> None:
     """Answer a command or a button so that only who used it sees the answer."""
-    response = respond(text=text, response_type="ephemeral", replace_original=False)
+    response = respond(
+        text=text,
+        response_type="ephemeral",
+        replace_original=False,
+        unfurl_links=False,
+        unfurl_media=False,
+    )
     _note_refusal(response)
 
 
 def answer_command(respond: Respond, message: Message) -> None:
     """Answer a command with blocks that only who typed it sees."""
     blocks = list(message.blocks)
-    _note_refusal(respond(text=message.text, blocks=blocks, response_type="ephemeral"))
+    response = respond(
+        text=message.text,
+        blocks=blocks,
+        response_type="ephemeral",
+        unfurl_links=False,
+        unfurl_media=False,
+    )
+    _note_refusal(response)
 
 
 def _note_refusal(response: WebhookResponse) -> None:

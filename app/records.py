@@ -27,7 +27,13 @@ class Citation:
     owner: str | None
     updated_at: datetime | None
     verified_at: date | None
+    document_id: int | None = None
+    freshness_days: int | None = None  # how long the page counts as verified; None: the setting's
+    is_superseded: bool = False  # the page says that it no longer holds
+    superseded_by: str | None = None  # what it names in its place
+    is_stale: bool = False  # it was verified too long ago
     caveat: str | None = None  # why it may no longer hold, in words, with its date if it has one
+    differs_from: tuple[str, ...] = ()  # older pages that it replaces, with their dates
 
     @property
     def place(self) -> str:
@@ -45,6 +51,12 @@ class Citation:
     def age(self) -> str | None:
         """The same as a source list shows it, with a warning where it may no longer hold."""
         return f"⚠️ {self.caveat}" if self.caveat else self.dated
+
+    @property
+    def relations(self) -> tuple[str, ...]:
+        """What replaces the page, and what it replaces; with the words of their authors."""
+        replaced = (f"replaced by {self.superseded_by}",) if self.superseded_by else ()
+        return (*replaced, *(f"differs from {page}" for page in self.differs_from))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from tqdm import tqdm
 
+from app import hidden
 from app.records import Answer, Citation
 from retrieval.records import LEGS
 
@@ -55,6 +56,14 @@ def progress_bar(unit: str) -> Iterator[Callable[[int, int], None]]:
         yield write
 
 
+# What to do about the generation that an ingest wrote to, where it is not the one searched.
+WAITING = {
+    "ready": "generation {id} is complete, and not searched: no relevance model was fitted for it;"
+    " run `footnote calibrate CASES --apply --generation {id}`, then `footnote index switch {id}`",
+    "kept": "generation {id} was searched before; `footnote index switch {id}` goes back to it",
+}
+
+
 def build_summary(summary: "Summary") -> str:
     """What an ingest did: the counts, then each file that needs somebody's eye."""
     lines = [
@@ -65,26 +74,32 @@ def build_summary(summary: "Summary") -> str:
         lines.append(f"{summary.rebuilt} unchanged documents indexed again: the index was new")
     lines += [f"skipped {skipped.path}: {skipped.reason}" for skipped in summary.skipped]
     lines += [f"cleaned {path}: {note}" for path, note in summary.notes]
+    lines += [f"moved {before} to {now}" for before, now in summary.moved]
     lines += [f"removed {path}" for path in summary.removed]
     if summary.gone:
         lines.append(
-            f"{len(summary.gone)} documents are no longer in the folder and still answered from;"
-            " --prune removes them:"
+            f"{len(summary.gone)} documents are no longer there and still answered from; a later"
+            " run that misses them again, hours from now, removes them, and --prune removes them"
+            " at once:"
         )
         lines += [f"  {path}" for path in summary.gone]
-    return "\n".join(lines)
+    if summary.behind:
+        lines.append(f"the index that is searched has none of this yet: {summary.behind}")
+    if summary.state in WAITING:
+        lines.append(WAITING[summary.state].format(id=summary.generation_id))
+    return hidden.remove("\n".join(lines))
 
 
 def build_answer(answer: Answer) -> str:
-    """The answer with its sources below, or with what came nearest."""
+    """The answer with its sources below, or with what came nearest; nothing a terminal obeys."""
     sources = "\n".join(map(_build_source, answer.citations))
     if answer.nearest:
         sources = f"Nearest page, may not answer: {answer.nearest.place}\n    {answer.nearest.url}"
-    return f"{answer.text}\n\n{sources}" if sources else answer.text
+    return hidden.remove(f"{answer.text}\n\n{sources}" if sources else answer.text)
 
 
 def _build_source(citation: Citation) -> str:
-    facts = filter(None, (citation.place, citation.age, citation.owner))
+    facts = filter(None, (citation.place, citation.age, *citation.relations, citation.owner))
     return f"[{citation.marker}] {' · '.join(facts)}\n    {citation.url}"
 
 
@@ -161,7 +176,7 @@ def build_retrieval_text(retrieval: "Retrieval") -> str:
     if retrieval.unknown:
         lines.append(f"in no page, so nothing is kept: {', '.join(retrieval.unknown)}")
     times = ", ".join(f"{stage} {ms:.0f}" for stage, ms in retrieval.stage_ms.items())
-    return "\n".join([*lines, f"milliseconds: {times}"])
+    return hidden.remove("\n".join([*lines, f"milliseconds: {times}"]))
 
 
 def build_calibration(calibration: "Calibration") -> str:

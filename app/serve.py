@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, ThreadPoolExecutor
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -20,13 +20,15 @@ from slack_sdk import WebClient
 from slack_sdk.errors import SlackApiError, SlackClientError
 from slack_sdk.socket_mode.builtin.connection import Connection
 
-from app import logs, posting, web
+from app import logs, posting, retention, syncing, web
 from app.config import Settings
 from app.database import open_database
 from app.jobs import Jobs
+from app.limits import Limits
 from app.listeners import (
     actions,
     commands,
+    confirming,
     errors,
     escalation,
     home,
@@ -39,8 +41,9 @@ from app.listeners import (
     strangers,
 )
 from app.loop.review_messages import Reviews
-from app.loop.schedule import Schedule
+from app.loop.schedule import Schedule, running
 from app.metrics import MeasuredAnswerer, MeasuredExecutor, Metrics
+from app.rights import Rights, check_scopes
 from app.workspace import Workspace
 from retrieval.db import Database
 from retrieval.errors import ConfigError
@@ -75,21 +78,26 @@ def run(settings: Settings) -> None:
     logs.configure(settings.log_level)
     database = open_database(settings)
     client = posting.build_client(bot_token, settings.slack_api_url)
+    with _explained("SLACK_BOT_TOKEN", client):
+        check_scopes(client)
     metrics = Metrics()
-    answerer = parts.build_answerer(settings, database)
+    answerer = parts.follow_index(parts.build_answerer(settings, database))
     reviews = build_reviews(client, database, settings)
     jobs = Jobs(
         client=client,
         database=database,
         answerer=MeasuredAnswerer(answerer, metrics),
+        rights=Rights(client, database),
         executor=MeasuredExecutor(settings.answer_workers, database, metrics),
         workers=settings.answer_workers,
         refused=metrics.count_refused,
         experts=settings.experts,
         follow=reviews.following,
+        limits=build_limits(client, database, settings),
     )
     stop = threading.Event()
     stop_on_signals(stop)
+    syncs = syncing.build_schedules(settings, database, answerer.retriever, stop)
     app = build_app(
         client,
         database=database,
@@ -106,11 +114,14 @@ def run(settings: Settings) -> None:
         hearing = web.listening(pages, settings.host, settings.port or HTTP_PORT)
     else:
         hearing = connected(app, app_token, database, metrics, settings)
-    nights: AbstractContextManager[object] = nullcontext()
+    nights = []
     if settings.eval_schedule is not None:
         run_night = partial(nightly.run, answerer.retriever, settings, client)
-        nights = Schedule(database, settings.eval_schedule, run_night, stop).running()
-    with nights:
+        nights.append(Schedule(database, settings.eval_schedule, run_night, stop))
+    if settings.retention_days is not None:
+        delete = partial(retention.run, database, settings.retention_days)
+        nights.append(Schedule(database, retention.SCHEDULE, delete, stop, job=retention.JOB))
+    with running(nights, stop), running(syncs, stop):
         serve_until(stop, app, hearing, jobs)
     database.close()
 
@@ -143,8 +154,19 @@ def build_reviews(client: WebClient, database: Database, settings: Settings) -> 
         client,
         database,
         Workspace(client),
+        Rights(client, database),
         channel_id=settings.review_channel,
         freshness_days=settings.freshness_days,
+    )
+
+
+def build_limits(client: WebClient, database: Database, settings: Settings) -> Limits:
+    """How many questions are answered an hour, at most."""
+    return Limits(
+        client,
+        database,
+        per_person=settings.questions_per_person,
+        per_channel=settings.questions_per_channel,
     )
 
 
@@ -186,7 +208,7 @@ def build_app(
     hear = partial(replies.hear, database=database, reviews=reviews)
     messages.register(app, jobs, database, allowed=settings.channels, heard=hear)
     reactions.register(app, database, reviews)
-    actions.register(app, database, reviews)
+    actions.register(app, database, reviews, jobs.rights)
     review.register(
         app,
         database,
@@ -195,12 +217,15 @@ def build_app(
         retriever=retriever,
         freshness_days=settings.freshness_days,
     )
-    replies.register(app, database, reviews)
+    replies.register(app, database, reviews, jobs.rights)
     workspace = Workspace(client)
     escalation.register(app, database, workspace, experts=settings.experts)
+    confirming.register(
+        app, database, jobs.rights, admins=settings.admins, experts=settings.experts
+    )
     shortcuts.register(app, jobs)
-    commands.register(app, database, settings)
-    home.register(app, database, workspace, freshness_days=settings.freshness_days)
+    commands.register(app, database, jobs.rights, settings)
+    home.register(app, database, jobs.rights, workspace, freshness_days=settings.freshness_days)
     errors.register(app, jobs)
     # Of what nobody listens to, Bolt logs the whole text, and Slack sends it again.
     app.event(re.compile(".*"))(_let_pass)

@@ -368,10 +368,13 @@ def _load_sources(connection: Connection, freshness_days: int) -> tuple[Source, 
     rows = connection.execute(
         text("""
             SELECT source AS name,
-                   count(*) FILTER (WHERE verified_at >= current_date - :days) AS fresh,
-                   count(*) FILTER (WHERE verified_at < current_date - :days) AS stale,
+                   count(*) FILTER (WHERE verified_at >= oldest) AS fresh,
+                   count(*) FILTER (WHERE verified_at < oldest) AS stale,
                    count(*) FILTER (WHERE verified_at IS NULL) AS undated
-            FROM documents GROUP BY source ORDER BY source
+            FROM documents CROSS JOIN LATERAL (
+                SELECT current_date - coalesce(freshness_days, :days) AS oldest
+            ) AS rule
+            GROUP BY source ORDER BY source
         """),
         {"days": freshness_days},
     )

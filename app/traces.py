@@ -1,4 +1,8 @@
-"""One row a question: claimed when it arrives, completed as it goes, found again by its answer."""
+"""One row a question: claimed when it arrives, completed as it goes, found again by its answer.
+
+What is only written or looked up by an id that somebody has is so whoever may read the answer; what
+is shown of traces is read as the database is bound.
+"""
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -30,7 +34,7 @@ def claim(database: Database, arrival: Arrival) -> UUID | None:
 
     Whoever gets the trace_id answers; a second delivery, in this process or another, gets None.
     """
-    with database.transaction() as connection:
+    with database.unrestricted.transaction() as connection:
         return connection.execute(
             text("""
                 INSERT INTO traces (tenant_id, surface, team_id, channel_id, message_ts, thread_ts,
@@ -50,7 +54,7 @@ def claim_again(database: Database, arrival: Arrival) -> UUID | None:
     A question without an answer in Slack LOST_AFTER_S later has failed with the process at work on
     it.
     """
-    with database.transaction() as connection:
+    with database.unrestricted.transaction() as connection:
         return connection.execute(
             text("""
                 UPDATE traces SET outcome = 'pending', asked_at = clock_timestamp()
@@ -88,6 +92,23 @@ def save_retrieval(
         tokens=json.dumps(dict(tokens)),
         embedding=HalfVector(list(retrieval.vector)) if retrieval.vector else None,
     )
+
+
+def save_past(database: Database, trace_id: UUID, past: Sequence[PastAnswer]) -> None:
+    """Add that a question is answered with others before it in mind.
+
+    Who may not read the pages of those may not read this answer, either.
+    """
+    with database.unrestricted.transaction() as connection:
+        connection.execute(
+            text("""
+                UPDATE traces SET document_ids = document_ids || ARRAY(
+                    SELECT unnest(document_ids) FROM traces AS past
+                    WHERE past.trace_id = ANY(:past)
+                ) WHERE trace_id = :trace_id
+            """),
+            {"trace_id": trace_id, "past": [each.trace_id for each in past]},
+        )
 
 
 def build_candidate_row(candidate: Candidate) -> dict[str, Any]:
@@ -157,7 +178,7 @@ def save_failure(database: Database, trace_id: UUID, error_class: str) -> None:
 
 def forget(database: Database, trace_id: UUID) -> None:
     """Delete a trace, so that its message counts as never seen."""
-    with database.transaction() as connection:
+    with database.unrestricted.transaction() as connection:
         connection.execute(
             text("DELETE FROM traces WHERE trace_id = :trace_id"), {"trace_id": trace_id}
         )
@@ -178,7 +199,7 @@ def save_stopped(database: Database, trace_id: UUID, seen: str) -> None:
 
 def save_failure_ts(database: Database, trace_id: UUID, ts: str) -> None:
     """Add the Slack message that tells of a failure, unless the question was asked again since."""
-    with database.transaction() as connection:
+    with database.unrestricted.transaction() as connection:
         connection.execute(
             text("""
                 UPDATE traces SET answer_ts = ARRAY[CAST(:ts AS text)]
@@ -195,7 +216,7 @@ def save_answer_ts(
 
     Then another process answers the question as it was edited meanwhile.
     """
-    with database.transaction() as connection:
+    with database.unrestricted.transaction() as connection:
         saved = connection.execute(
             text("""
                 UPDATE traces SET answer_ts = :answer_ts
@@ -212,7 +233,7 @@ def find_by_answer(database: Database, channel_id: str, answer_ts: str) -> UUID 
     An answer of several messages is found by its first one, the latest before this message but for
     those of answers that came in between.
     """
-    with database.transaction() as connection:
+    with database.unrestricted.transaction() as connection:
         return connection.execute(
             text("""
                 SELECT trace_id FROM (
@@ -231,7 +252,7 @@ def find_by_message(
     database: Database, team_id: str, channel_id: str, message_ts: str
 ) -> UUID | None:
     """The trace of the question that a Slack message asks, if it is one."""
-    with database.transaction() as connection:
+    with database.unrestricted.transaction() as connection:
         return connection.execute(
             text("""
                 SELECT trace_id FROM traces
@@ -247,7 +268,7 @@ def save_deletion(database: Database, team_id: str, channel_id: str, message_ts:
     All else is kept, but that no case rests on it any more. Of a message that was no question there
     are none.
     """
-    with database.transaction() as connection:
+    with database.unrestricted.transaction() as connection:
         row = connection.execute(
             text("""
                 UPDATE traces SET settings = settings || '{"deleted": true}'
@@ -265,7 +286,7 @@ def save_deletion(database: Database, team_id: str, channel_id: str, message_ts:
 
 def is_asked(database: Database, trace_id: UUID, question: str) -> bool:
     """Whether this is still what a trace asks."""
-    with database.transaction() as connection:
+    with database.unrestricted.transaction() as connection:
         return bool(
             connection.execute(
                 text("SELECT question = :question FROM traces WHERE trace_id = :trace_id"),
@@ -276,7 +297,7 @@ def is_asked(database: Database, trace_id: UUID, question: str) -> bool:
 
 def is_deleted(database: Database, trace_id: UUID) -> bool:
     """Whether the question was deleted since."""
-    with database.transaction() as connection:
+    with database.unrestricted.transaction() as connection:
         return bool(
             connection.execute(
                 text("SELECT settings ? 'deleted' FROM traces WHERE trace_id = :trace_id"),
@@ -291,7 +312,7 @@ def claim_revision(database: Database, arrival: Arrival, *, is_open: bool) -> UU
     is_open: this process is still answering it as it was. Where another one is, nothing can keep
     that from posting its answer, so there is nothing to do either.
     """
-    with database.transaction() as connection:
+    with database.unrestricted.transaction() as connection:
         return connection.execute(
             text("""
                 UPDATE traces SET settings = settings || '{"revised": true}'
@@ -309,7 +330,7 @@ def reopen(database: Database, trace_id: UUID, question: str) -> list[str]:
 
     What it was and what came of it stays in settings, the votes included: they were on that answer.
     """
-    with database.transaction() as connection:
+    with database.unrestricted.transaction() as connection:
         answer_ts: list[str] = connection.execute(
             text("""
                 WITH votes AS (
@@ -408,7 +429,7 @@ def find_standing(database: Database, arrival: Arrival) -> Standing | None:
 
     A deleted question is none, but who has joined it has joined the thread.
     """
-    with database.transaction() as connection:
+    with database.unrestricted.transaction() as connection:
         row = connection.execute(
             text("""
                 WITH asked AS (
@@ -463,7 +484,7 @@ def find_own(
 
 
 def _update(database: Database, trace_id: UUID, assignments: str, **values: object) -> None:
-    with database.transaction() as connection:
+    with database.unrestricted.transaction() as connection:
         connection.execute(
             text(f"UPDATE traces SET {assignments} WHERE trace_id = :trace_id"),
             {"trace_id": trace_id, **values},

@@ -6,11 +6,13 @@ import socket
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Protocol
 
 import uvicorn
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
-from slack_bolt import App
+from slack_bolt import BoltRequest, BoltResponse
 from slack_bolt.adapter.starlette.handler import to_bolt_request, to_starlette_response
+from slack_bolt.oauth import OAuthFlow
 from sqlalchemy.exc import SQLAlchemyError
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
@@ -33,14 +35,21 @@ SIGNING = {"x-slack-request-timestamp": r"[0-9]{1,12}", "x-slack-signature": r"v
 log = logging.getLogger(__name__)
 
 
+class Bolt(Protocol):
+    """What answers Slack: the app of one workspace, or those of many."""
+
+    def dispatch(self, req: BoltRequest) -> BoltResponse: ...
+
+
 def build_web(
     database: Database,
     metrics: Metrics,
     *,
-    bolt: App | None = None,
+    bolt: Bolt | None = None,
+    oauth: OAuthFlow | None = None,
     is_hearing: Callable[[], bool] = lambda: True,
 ) -> Starlette:
-    """/healthz and /metrics and, with bolt, /slack/events.
+    """/healthz and /metrics and, with bolt, /slack/events; with oauth, the pages to install it.
 
     is_hearing says whether Slack takes our token and, where that is not by this server, reaches us.
     """
@@ -57,6 +66,9 @@ def build_web(
     routes = [Route("/healthz", healthz), Route("/metrics", show_metrics)]
     if bolt is not None:
         routes.append(Route(EVENTS_PATH, _build_endpoint(bolt), methods=["POST"]))
+    if oauth is not None:
+        routes.append(Route(oauth.install_path, _build_page(oauth.handle_installation)))
+        routes.append(Route(oauth.redirect_uri_path, _build_page(oauth.handle_callback)))
     return Starlette(routes=routes)
 
 
@@ -95,7 +107,16 @@ def listening(web: Starlette, host: str, port: int) -> Iterator[int]:
         thread.join()
 
 
-def _build_endpoint(bolt: App) -> Callable[[Request], object]:
+def _build_page(
+    handle: Callable[[BoltRequest], BoltResponse],
+) -> Callable[[Request], Response]:
+    def show(request: Request) -> Response:
+        return to_starlette_response(handle(to_bolt_request(request, b"")))
+
+    return show
+
+
+def _build_endpoint(bolt: Bolt) -> Callable[[Request], object]:
     async def receive(request: Request) -> Response:
         for name, form in SIGNING.items():
             if not all(re.fullmatch(form, each) for each in request.headers.getlist(name)):

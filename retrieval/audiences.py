@@ -76,3 +76,11 @@ def assign(
         connection.execute(
             text(f"UPDATE {table} SET audience_id = :audience_id WHERE {which}"), values
         )
+
+
+def intersect(one: tuple[str, ...], other: tuple[str, ...]) -> tuple[str, ...]:
+    """Who may read both what one audience may and what the other may; empty: nobody for sure."""
+    for wide in (("public",), ("everyone",)):
+        if wide in (one, other):
+            return other if one == wide else one
+    return tuple(name for name in one if name in other)

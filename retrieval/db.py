@@ -39,6 +39,12 @@ class Database:
         self.engine = _engine(url)
         event.listen(self.engine, "connect", lambda connection, _: register_vector(connection))
 
+    def for_tenant(self, tenant_id: str) -> "Database":
+        """The same server, as another tenant."""
+        other = copy(self)
+        other.tenant_id = tenant_id
+        return other
+
     def reading_as(self, audiences: Iterable[str]) -> "Database":
         """The same tenant's, of which nothing is read but what one of these audiences may."""
         other = copy(self)

@@ -3,9 +3,10 @@
 Every statement names tenant and generation itself; row-level security holds without.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import quote
 
 from pgvector import HalfVector
 from sqlalchemy import Connection, Row, text
@@ -67,16 +68,27 @@ def dense(
     return _hits("dense", rows)
 
 
+# How large the index is for this reader: with what others may read beside, it would tell of that.
+_TOTALS = """
+    totals AS (
+        SELECT coalesce(greatest(sum(section_count), 1), 1)::float8 AS section_count,
+               coalesce(greatest(sum(word_count) / nullif(sum(section_count), 0), 1), 1)
+                   AS mean_word_count
+        FROM generation_parts WHERE generation_id = :generation_id
+    )
+"""
+
 # The terms of the words asked, each under every language of the index, without the stop words. Of
 # which language those are is told by how many of them it has: "die" is one in "was kostet die
 # Bahncard" and none in "die casting", as "ai" is one in French alone.
 _ASKED = f"""
-    stemmed AS (
+    used AS (
+        SELECT language, row_number() OVER (ORDER BY sum(section_count) DESC, language) AS place
+        FROM generation_parts WHERE generation_id = :generation_id GROUP BY language
+    ), stemmed AS (
         SELECT number, language, place, {STEMS} AS stems
-        FROM generations, unnest(languages) WITH ORDINALITY AS used(language, place),
-             unnest(CAST(:words AS text[]), CAST(:folded AS text[]))
+        FROM used, unnest(CAST(:words AS text[]), CAST(:folded AS text[]))
              WITH ORDINALITY AS asked(word, folded, number)
-        WHERE generation_id = :generation_id
     ), spoken AS (
         SELECT language FROM stemmed GROUP BY language, place
         ORDER BY count(*) FILTER (WHERE stems = '{{}}') DESC, place LIMIT 1
@@ -114,10 +126,7 @@ def lexical(
                 WHERE lexical_postings.tenant_id = current_setting('footnote.tenant_id')
                 AND lexical_postings.generation_id = :generation_id
                 GROUP BY number, section_id, word_count
-            ), totals AS (
-                SELECT section_count, mean_word_count FROM generations
-                WHERE generation_id = :generation_id
-            ), rarity AS (
+            ), {_TOTALS}, rarity AS (
                 SELECT number, ln(1 + (section_count - count(*) + 0.5) / (count(*) + 0.5)) AS idf
                 FROM matched, totals GROUP BY number, section_count
             )
@@ -154,19 +163,18 @@ def identifier(
         standing = load_standing(connection, generation, identifiers=slips, words=()).identifiers
         asked = asked.union(*(near for typed, near in slips.items() if typed not in standing))
     rows = connection.execute(
-        text("""
+        text(f"""
             WITH matched AS (
                 SELECT identifier, section_id
                 FROM identifier_postings JOIN sections USING (section_id)
                 WHERE identifier_postings.tenant_id = current_setting('footnote.tenant_id')
                 AND identifier_postings.generation_id = :generation_id
                 AND identifier = ANY(CAST(:identifiers AS text[]))
-            ), rarity AS (
+            ), {_TOTALS}, rarity AS (
                 SELECT identifier,
                        ln(1 + (section_count - count(*) + 0.5) / (count(*) + 0.5))
                        / ln(1 + (section_count - 0.5) / 1.5) AS idf
-                FROM matched JOIN generations ON generations.generation_id = :generation_id
-                GROUP BY identifier, section_count
+                FROM matched, totals GROUP BY identifier, section_count
             )
             SELECT section_id, CAST(NULL AS bigint) AS chunk_id, sum(idf) AS score
             FROM matched JOIN rarity USING (identifier)
@@ -190,19 +198,17 @@ def load_rarity(
     """
     rows = connection.execute(
         text(f"""
-            WITH {_ASKED}, terms AS (
+            WITH {_ASKED}, {_TOTALS}, terms AS (
                 SELECT number, array_agg(DISTINCT term) AS stems FROM asked GROUP BY number
             )
             SELECT coalesce(stems, '{{}}') AS stems, CASE WHEN stems IS NULL THEN 0
                    ELSE ln(1 + (section_count - found + 0.5) / (found + 0.5)) END AS idf
-            FROM generations CROSS JOIN generate_series(1, cardinality(CAST(:words AS text[])))
+            FROM totals CROSS JOIN generate_series(1, cardinality(CAST(:words AS text[])))
                  AS number LEFT JOIN terms USING (number)
             CROSS JOIN LATERAL (
                 SELECT count(DISTINCT section_id) AS found FROM lexical_postings
-                WHERE lexical_postings.generation_id = generations.generation_id
-                AND term = ANY(stems)
+                WHERE generation_id = :generation_id AND term = ANY(stems)
             ) AS counted
-            WHERE generations.generation_id = :generation_id
             ORDER BY number
         """),
         {**_words(words), "generation_id": generation.generation_id},
@@ -271,7 +277,7 @@ def load_standing(
             WITH stems AS MATERIALIZED (
                 SELECT word, language, term
                 FROM unnest(CAST(:words AS text[]), CAST(:folded AS text[])) AS asked(word, folded)
-                CROSS JOIN (SELECT unnest(languages) AS language FROM generations
+                CROSS JOIN (SELECT DISTINCT language FROM generation_parts
                             WHERE generation_id = :generation_id) AS used
                 CROSS JOIN LATERAL unnest(array_append({STEMS}, word)) AS term
             ), stop_words AS (
@@ -310,16 +316,22 @@ def load_sections(connection: Connection, section_ids: Sequence[int]) -> dict[in
     rows = connection.execute(
         text("""
             SELECT section_id, document_id, path, title, heading_path, sections.text, url, owner,
-                   updated_at, verified_at
+                   updated_at, verified_at, freshness_days, is_superseded, superseded_by, anchor
             FROM sections JOIN documents USING (document_id)
             WHERE section_id = ANY(:section_ids)
         """),
         {"section_ids": list(section_ids)},
     )
-    return {
-        row.section_id: StoredSection(**{**row._mapping, "heading_path": tuple(row.heading_path)})
-        for row in rows
-    }
+    return {row.section_id: _build_section(row._asdict()) for row in rows}
+
+
+def _build_section(row: Mapping[str, Any]) -> StoredSection:
+    """A row as a section; its address points at its heading where the site can."""
+    stated = {**row, "heading_path": tuple(row["heading_path"])}
+    anchor = stated.pop("anchor")
+    if anchor and "#" not in stated["url"]:
+        stated["url"] += f"#{quote(anchor)}"
+    return StoredSection(**stated)
 
 
 def load_page(connection: Connection, document_id: int, generation: Generation) -> list[int]:

@@ -95,18 +95,25 @@ def embedder() -> "Embedder":
 
 
 @pytest.fixture(scope="session")
+def mirrored(embedder: "Embedder", tmp_path_factory: pytest.TempPathFactory) -> "Embedder":
+    """Another model, of whose vectors the packaged one's are as far as can be."""
+    from tests.remembering import RememberingEmbedder
+    from tests.retrieval.embedders import save_mirrored
+
+    return RememberingEmbedder(save_mirrored(tmp_path_factory.mktemp("mirrored"), embedder))
+
+
+@pytest.fixture(scope="session")
 def sample_template(server: Server, template: str, embedder: "Embedder") -> str:
     """The name of a database with the sample documents of the tenant acme, never written to."""
     from retrieval import indexing
-    from retrieval.sources import markdown
     from retrieval.tuning import DEFAULT
+    from tests.folders import read_folder
 
     server.execute(f"CREATE DATABASE {SAMPLE_TEMPLATE} TEMPLATE {template}")
     database = Database(server.url(SAMPLE_TEMPLATE), tenant_id="acme")
     docs = SAMPLE / "docs"
-    reads = markdown.read_files(
-        markdown.find_files(docs), folder=docs, base_url="https://wiki.halvermeer.example"
-    )
+    reads = read_folder(docs, base_url="https://wiki.halvermeer.example")
     indexing.ingest(database, embedder, reads, source="wiki", tuning=DEFAULT)
     database.close()
     return SAMPLE_TEMPLATE

@@ -15,10 +15,10 @@ from app.config import Settings
 from app.generate.quoted import Quoter
 from app.jobs import Jobs
 from app.loop import cases, nightly, review_blocks
+from app.rights import Rights
 from app.serve import build_app, build_reviews
 from retrieval import indexing
 from retrieval.retrieve import Retriever
-from retrieval.sources import markdown
 from tests.app.bot import Json
 from tests.app.nights import ignore
 from tests.app.reviewing import (
@@ -30,6 +30,7 @@ from tests.app.reviewing import (
     wait_until_shown,
 )
 from tests.conftest import SAMPLE
+from tests.folders import read_folder
 from tests.stand_ins.slack import SlackStandIn
 
 REPORTS = "C8"
@@ -54,6 +55,7 @@ def serving(client: WebClient, retriever: Retriever, slack: SlackStandIn) -> Ite
         client=client,
         database=database,
         answerer=answerer,
+        rights=Rights(client, database),
         executor=ThreadPoolExecutor(2),
         follow=reviews.following,
     )
@@ -100,9 +102,7 @@ def find_report(slack: SlackStandIn) -> Json:
 
 
 def ingest(retriever: Retriever, docs: Path) -> None:
-    reads = markdown.read_files(
-        markdown.find_files(docs), folder=docs, base_url="https://wiki.halvermeer.example"
-    )
+    reads = read_folder(docs, base_url="https://wiki.halvermeer.example")
     indexing.ingest(
         retriever.database, retriever.embedder, reads, source="wiki", tuning=retriever.tuning
     )

@@ -15,7 +15,7 @@ TABLES = {
     *("sources", "documents", "generations", "sections", "chunks", "lexical_postings"),
     *("identifier_postings", "traces", "feedback", "eval_cases", "eval_runs", "calibrations"),
     *("synonyms", "escalations", "case_traces", "page_changes", "scheduled_runs", "tickets"),
-    *("audiences", "dead_letters", "copies", "signatures"),
+    *("audiences", "generation_parts", "dead_letters", "copies", "signatures", "purged_pages"),
     *("slack_installations", "slack_bots", "slack_oauth_states"),
 }
 

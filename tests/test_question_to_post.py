@@ -15,6 +15,7 @@ from app.config import Settings
 from app.generate.anthropic import Claude
 from app.generate.quoted import Quoter
 from app.jobs import Jobs
+from app.rights import Rights
 from app.serve import build_app, build_reviews
 from retrieval.retrieve import Retriever
 from tests.app.bot import find_rows
@@ -48,6 +49,7 @@ def serving(slack: SlackStandIn, answerer: Answerer) -> Iterator[None]:
         client=client,
         database=database,
         answerer=answerer,
+        rights=Rights(client, database),
         executor=ThreadPoolExecutor(2),
         stream_interval_s=0,
     )

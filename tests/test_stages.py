@@ -16,7 +16,7 @@ from app.loop.faults import Fault, Stage
 from app.records import Turn
 from retrieval import indexing
 from retrieval.retrieve import Retriever
-from retrieval.sources import markdown
+from tests.folders import read_folder
 
 FRESHNESS_DAYS = 365
 ERROR_CODES = "reference/error-codes.md"
@@ -59,11 +59,10 @@ def find_fault(
 
 
 def ingest(retriever: Retriever, folder: Path) -> None:
-    files = markdown.find_files(folder) if any(folder.iterdir()) else []
     indexing.ingest(
         retriever.database,
         retriever.embedder,
-        markdown.read_files(files, folder=folder, base_url=None),
+        read_folder(folder),
         source="new",
         tuning=retriever.tuning,
     )

@@ -11,12 +11,13 @@ from slack_sdk import WebClient
 from app import blocks, feedback, modals, posting, traces
 from app.listeners import reactions, strangers
 from app.loop.review_messages import Reviews
+from app.rights import Rights, RightsUnknown
 from retrieval.db import Database
 
 log = logging.getLogger(__name__)
 
 
-def register(app: App, database: Database, reviews: Reviews) -> None:
+def register(app: App, database: Database, reviews: Reviews, rights: Rights) -> None:
     """Listen to the buttons for votes and for saying more, and to the form."""
 
     def voted(body: dict[str, Any], context: BoltContext, client: WebClient) -> None:
@@ -31,7 +32,8 @@ def register(app: App, database: Database, reviews: Reviews) -> None:
         if ballot.vote < 0:
             try:
                 open_form(body, client, trace_id)
-            except posting.FormRefused as error:  # the vote counts, and the thanks offer it again
+            # The vote counts, and the thanks offer it again.
+            except (posting.FormRefused, RightsUnknown) as error:
                 log.info("No form for %s: %s", trace_id, type(error.__cause__).__name__)
         with reviews.following(trace_id):
             reactions.count(ballot, trace_id, database)
@@ -52,9 +54,10 @@ def register(app: App, database: Database, reviews: Reviews) -> None:
 
     def open_form(body: dict[str, Any], client: WebClient, trace_id: UUID) -> None:
         # Before anything is written: Slack allows it for 3 s.
-        complaint = feedback.load_complaint(database, trace_id, body["user"]["id"])
+        user_id = body["user"]["id"]
+        complaint = feedback.load_complaint(database, trace_id, user_id)
         page_id = complaint.document_id
-        page = None if page_id is None else feedback.load_page(database, page_id)
+        page = None if page_id is None else feedback.load_page(read_as(user_id), page_id)
         view = modals.build_complaint_view(trace_id, complaint, page, is_reviewed=reviews.is_on)
         posting.open_form(client, body["trigger_id"], view)
 
@@ -63,7 +66,8 @@ def register(app: App, database: Database, reviews: Reviews) -> None:
         trace_id, complaint = modals.parse_complaint(body["view"])
         user_id = body["user"]["id"]
         with reviews.following(trace_id):
-            if not feedback.save_complaint(database, trace_id, user_id, complaint):
+            own = database if complaint.document_id is None else read_as(user_id)
+            if not feedback.save_complaint(own, trace_id, user_id, complaint):
                 ack(response_action="errors", errors={modals.NOTE: modals.NO_VOTE})
                 return
             ack()
@@ -71,7 +75,11 @@ def register(app: App, database: Database, reviews: Reviews) -> None:
             posting.show_privately(client, reader, blocks.build_notice(blocks.KEPT))
 
     def title_typed(ack: Ack, body: dict[str, Any]) -> None:
-        ack(options=modals.build_page_options(feedback.find_pages(database, body["value"])))
+        found = feedback.find_pages(read_as(body["user"]["id"]), body["value"])
+        ack(options=modals.build_page_options(found))
+
+    def read_as(user_id: str) -> Database:
+        return database.reading_as(rights.find_for_person(user_id))
 
     app.action(blocks.FEEDBACK, middleware=[acknowledge])(voted)
     app.action(blocks.SAY_MORE, middleware=[acknowledge])(wants_to_say_more)

@@ -3,6 +3,7 @@
 import html
 import logging
 import re
+from dataclasses import replace
 from typing import Any
 
 from slack_bolt import Ack, App, BoltContext, Respond
@@ -16,6 +17,7 @@ from app.listeners.actions import acknowledge
 from app.loop import cases, hand_answers, proposing, review, review_blocks, review_forms
 from app.loop.cases import Reply
 from app.loop.review_messages import Reviews
+from app.rights import Rights
 from retrieval.db import Database
 
 LEAST_WORDS = 8  # of a reply without a link that may answer a question; chosen
@@ -29,7 +31,7 @@ _LINK = re.compile(r"<(https?://[^|<>]+)")
 log = logging.getLogger(__name__)
 
 
-def register(app: App, database: Database, reviews: Reviews) -> None:
+def register(app: App, database: Database, reviews: Reviews, rights: Rights) -> None:
     """Listen to *Save as case* and to its form."""
 
     def wants_to_save(
@@ -42,28 +44,31 @@ def register(app: App, database: Database, reviews: Reviews) -> None:
         if message.get("bot_id") or message.get("subtype") == "bot_message":
             posting.reply_privately(respond, review_forms.FOR_REPLIES)
             return
-        reply = read_reply(body, client, context)
+        own = read_as(body["user"]["id"])
+        reply = read_reply(body, own, client, context)
         if not reply.answer:
             posting.reply_privately(respond, review_forms.NO_WORDS)
             return
-        page = feedback.load_page(database, reply.document_id) if reply.document_id else None
+        page = feedback.load_page(own, reply.document_id) if reply.document_id else None
         view = review_forms.build_reply_view(reply, page)
         posting.open_form(client, body["trigger_id"], view)
 
-    def read_reply(body: dict[str, Any], client: WebClient, context: BoltContext) -> Reply:
-        """What a message answers, as far as that shows."""
+    def read_reply(
+        body: dict[str, Any], own: Database, client: WebClient, context: BoltContext
+    ) -> Reply:
+        """What a message answers, as far as that shows to who saves it."""
         message, channel_id = body["message"], body["channel"]["id"]
         text, ts, thread_ts = message.get("text") or "", message["ts"], message.get("thread_ts")
         bot_user_id = str(context.bot_user_id)
         asked, root = None, ""
         if thread_ts and thread_ts != ts:
-            asked = hand_answers.find_question(database, channel_id, thread_ts, ts)
+            asked = hand_answers.find_question(own, channel_id, thread_ts, ts)
             root = "" if asked else find_root(client, channel_id, thread_ts, bot_user_id)
         return Reply(
             reply_id=f"{channel_id}-{ts}",
             question=asked.question if asked else root,
             answer=turns.build_plain_text(text, bot_user_id=bot_user_id),
-            document_id=find_page(database, text),
+            document_id=find_page(own, text),
             user_id=body["user"]["id"],
             trace_id=asked.trace_id if asked else None,
         )
@@ -74,10 +79,17 @@ def register(app: App, database: Database, reviews: Reviews) -> None:
         if errors := {name: review_forms.EMPTY for name, words in written.items() if not words}:
             ack(response_action="errors", errors=errors)
             return
+        if reply.document_id is not None:
+            own = read_as(body["user"]["id"])
+            is_readable = feedback.load_page(own, reply.document_id) is not None
+            reply = replace(reply, document_id=reply.document_id if is_readable else None)
         case_id = proposing.propose_reply(database, reply)
-        saved = review_forms.build_saved_view(cases.load(database, case_id))
+        saved = review_forms.build_saved_view(cases.load(database.unrestricted, case_id))
         ack(response_action="update", view=saved)
         reviews.show(case_id)
+
+    def read_as(user_id: str) -> Database:
+        return database.reading_as(rights.find_for_person(user_id))
 
     app.shortcut("save_as_case", middleware=[acknowledge])(wants_to_save)
     app.view(review_forms.SAVE_REPLY)(save)
@@ -86,8 +98,9 @@ def register(app: App, database: Database, reviews: Reviews) -> None:
 def hear(body: dict[str, Any], context: BoltContext, database: Database, reviews: Reviews) -> None:
     """Have the reviewers see what people answer in threads, and what becomes of that.
 
-    Nobody has asked for it, so what fails is logged.
+    Nobody has asked for it, so what fails is logged. What they see is for reviews to tell.
     """
+    database = database.unrestricted
     event, bot_user_id = body["event"], str(context.bot_user_id)
     is_said_by_person = event.get("type") == "message" and turns.may_join(
         event, bot_user_id=bot_user_id, bot_id=str(context.bot_id)

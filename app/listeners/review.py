@@ -43,13 +43,13 @@ def register(
 
     def wants_page(body: dict[str, Any], context: BoltContext, client: WebClient) -> None:
         if found := find_open(body, context, client):
-            page = feedback.load_page(database, found.pages[0].document_id) if found.pages else None
-            view = review_forms.build_page_view(found.case.case_id, page)
+            pages = [feedback.load_page(reviews.readers, each.document_id) for each in found.pages]
+            view = review_forms.build_page_view(found.case.case_id, next(iter(pages), None))
             posting.open_form(client, body["trigger_id"], view)
 
     def page_chosen(ack: Ack, body: dict[str, Any]) -> None:
         case_id, document_id = review_forms.parse_page_view(body["view"])
-        page = review.load_page(database, document_id or 0)
+        page = review.load_page(reviews.readers, document_id or 0)
         if page is None:
             ack(response_action="errors", errors={modals.PAGE: review_forms.PAGE_GONE})
             return
@@ -59,7 +59,7 @@ def register(
             reviews.show(case_id)
             return
         ack()
-        case = cases.load(database, case_id)
+        case = cases.load(reviews.readers, case_id)
         if case is not None and (passages := find_passages(case.question, page)):
             # Unless somebody has decided or chosen otherwise while it was looked for.
             found = [replace(gold, span=passages[0])]
@@ -85,7 +85,7 @@ def register(
 
     def case_made(ack: Ack, body: dict[str, Any]) -> None:
         decision = review_forms.parse_case_view(body["view"])
-        case = cases.load(database, decision.case_id)
+        case = cases.load(reviews.readers, decision.case_id)
         if case is None or case.state != "proposed":
             ack(response_action="errors", errors={review_forms.QUESTION: review_forms.DECIDED})
             reviews.show(decision.case_id)
@@ -115,15 +115,14 @@ def register(
             return {review_forms.QUESTION: review_forms.CHANGED}
         if not decision.question:
             return {review_forms.QUESTION: review_forms.EMPTY}
-        pages = {page.number: page for page in review.load_named(database, case.gold)}
+        readers = reviews.readers
+        pages = {page.number: page for page in review.load_named(readers, case.gold)}
         return {
             f"{review_forms.SPAN}{number}": review_forms.NOT_IN_PAGE
             for number, (before, now) in enumerate(zip(case.gold, gold, strict=True))
             if now.span
             and now != before
-            and not (
-                number in pages and review.holds(database, pages[number].document_id, now.span)
-            )
+            and not (number in pages and review.holds(readers, pages[number].document_id, now.span))
         }
 
     def answer_right(body: dict[str, Any], context: BoltContext, client: WebClient) -> None:
@@ -177,7 +176,7 @@ def register(
             tell_privately(body, client, review_blocks.FOR_COLLEAGUES)
             return None
         case_id, place = body["actions"][0]["value"], body["container"]
-        found = review.load_review(database, case_id, freshness_days)
+        found = review.load_review(reviews.readers, case_id, freshness_days)
         if found is None:
             posting.take_back(client, place["channel_id"], place["message_ts"])
             return None
@@ -194,7 +193,8 @@ def register(
         from app.loop import spans  # loads PyTorch, which is there by now
 
         try:
-            found = spans.list_spans(retriever, question, page.document_id)
+            read = retriever.reading_as(reviews.readers.audiences)
+            found = spans.list_spans(read, question, page.document_id)
         except FootnoteError as error:  # the page alone is of use, too
             log.warning("No passage proposed: %s", type(error).__name__)
             return []

@@ -97,7 +97,7 @@ class Reply:
 
 def find(database: Database, trace_id: UUID) -> Case | None:
     """The case that rests on an answer, among others."""
-    with database.transaction() as connection:
+    with database.unrestricted.transaction() as connection:
         row = connection.execute(
             text(f"""
                 {_SELECT} WHERE case_id = (
@@ -150,7 +150,7 @@ def approve(
     gold and question replace those that it has. False, and nothing done, when there is no such
     case, somebody has decided about it, or its gold is no longer what was seen.
     """
-    with database.transaction() as connection:
+    with database.unrestricted.transaction() as connection:
         case = _load_open(connection, case_id, seen)
         if case is None:
             return False
@@ -162,7 +162,7 @@ def approve(
 
 def dismiss(database: Database, case_id: str, reviewer: str) -> bool:
     """Say of a proposed case that the answer was right; False where there is none such by now."""
-    with database.transaction() as connection:
+    with database.unrestricted.transaction() as connection:
         is_open = _load_open(connection, case_id) is not None
         if is_open:
             _save_decision(connection, case_id, reviewer, "dismissed")
@@ -174,7 +174,7 @@ def overrule(database: Database, case_id: str, reviewer: str, state: Decision) -
 
     It is for whoever looks after the set, in a terminal: among reviewers the first one counts.
     """
-    with database.transaction() as connection:
+    with database.unrestricted.transaction() as connection:
         case = _load_locked(connection, case_id)
         is_new = case is not None and case.state != state
         if is_new:
@@ -197,7 +197,7 @@ def save_gold(
     Any of them is enough; all are needed of the pages of which all were. question and answer
     replace those that it has. False, and nothing saved, as approve has it.
     """
-    with database.transaction() as connection:
+    with database.unrestricted.transaction() as connection:
         case = _load_open(connection, case_id, seen)
         if case is None:
             return False
@@ -208,7 +208,7 @@ def save_gold(
 
 def mark_page_wrong(database: Database, case_id: str, user_id: str, page: Gold) -> bool:
     """Add which page is what is wrong; True for the first who says so of this page alone."""
-    with database.transaction() as connection:
+    with database.unrestricted.transaction() as connection:
         return _update(
             connection,
             case_id,
@@ -226,7 +226,7 @@ def claim_review(database: Database, case_id: str, channel_id: str) -> bool:
 
     A claim of which no message has come in CLAIM_S, as its process has died say, may be taken over.
     """
-    with database.transaction() as connection:
+    with database.unrestricted.transaction() as connection:
         return _update(
             connection,
             case_id,
@@ -241,19 +241,19 @@ def claim_review(database: Database, case_id: str, channel_id: str) -> bool:
 
 def save_review_ts(database: Database, case_id: str, ts: str) -> bool:
     """Add the message to the reviewers; False when the case is gone meanwhile, or has another."""
-    with database.transaction() as connection:
+    with database.unrestricted.transaction() as connection:
         return _update(connection, case_id, "review_ts = :ts", condition="review_ts IS NULL", ts=ts)
 
 
 def release_review(database: Database, case_id: str) -> None:
     """Let a case be posted again, as it reached nobody."""
-    with database.transaction() as connection:
+    with database.unrestricted.transaction() as connection:
         _update(connection, case_id, "review_channel_id = NULL", condition="review_ts IS NULL")
 
 
 def forget_review(database: Database, case_id: str, ts: str) -> None:
     """Let a case be posted again, as somebody has deleted its message."""
-    with database.transaction() as connection:
+    with database.unrestricted.transaction() as connection:
         _update(
             connection,
             case_id,
@@ -265,7 +265,7 @@ def forget_review(database: Database, case_id: str, ts: str) -> None:
 
 def list_missed(database: Database, days: int) -> list[str]:
     """The ids of the proposed cases of the last days that the reviewers have no message of."""
-    with database.transaction() as connection:
+    with database.unrestricted.transaction() as connection:
         rows = connection.execute(
             text("""
                 SELECT case_id FROM eval_cases

@@ -107,6 +107,7 @@ def follow_pages(database: Database) -> Followed:
     which some answer stands nowhere is an orphan from then on until it is found again. Cases that
     were dismissed are left alone.
     """
+    database = database.unrestricted
     known = [case for case in cases.list_cases(database) if case.gold and case.state != "dismissed"]
     with database.snapshot() as connection:
         places = _Places(connection, known)

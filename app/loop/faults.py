@@ -11,6 +11,13 @@ from app.freshness import OLDER
 from app.loop.stages import Fault, Flagged, Stage, Symptoms, explain, find_stage, guess
 from retrieval.metrics import Gold, Result, hits
 
+# SQL: whether the reader may know of a page by its path: one that is there for them, or that was
+# before it was removed. Of another nothing is told, not even that it is there.
+KNOWN = """(
+    EXISTS (SELECT FROM documents WHERE documents.path = {path})
+    OR EXISTS (SELECT FROM page_changes WHERE kind = 'removed' AND page_changes.path = {path})
+)"""
+
 
 def find_fault(connection: Connection, trace_id: UUID, *, freshness_days: int) -> Fault | None:
     """The stage at fault for an answer, known or likely; None where its case says it was right."""
@@ -51,7 +58,7 @@ def _load_flagged(
                        bool_or(reason = 'outdated') IS TRUE AS is_outdated,
                        (array_agg(jsonb_build_object('source', right_source, 'doc', right_path)
                                   ORDER BY voted_at DESC)
-                        FILTER (WHERE right_path IS NOT NULL))[1] AS named
+                        FILTER (WHERE {KNOWN.format(path="right_path")}))[1] AS named
                 FROM feedback WHERE vote < 0 GROUP BY trace_id
             ),
             judged AS (
@@ -169,7 +176,7 @@ def _load_sections(
         text("""
             SELECT document_id, section_id, sections.text
             FROM sections JOIN generations USING (generation_id)
-            WHERE state = 'active' AND document_id = ANY(:document_ids)
+            WHERE state IN ('active', 'kept') AND document_id = ANY(:document_ids)
         """),
         {"document_ids": [each for each in document_ids if each is not None]},
     )
@@ -181,14 +188,17 @@ def _load_sections(
 
 def _load_symptoms(connection: Connection, trace_id: UUID) -> Symptoms | None:
     """None for an answer that was decided to be right, and where there is none."""
+    known = KNOWN.format(path="found ->> 'doc'")
     row = connection.execute(
-        text("""
+        text(f"""
             SELECT abstained_because, coalesce((settings ->> 'floor')::float8, 0) AS floor,
                    ARRAY(SELECT coalesce((found ->> 'relevance')::float8, 0)
-                         FROM jsonb_array_elements(candidates) AS found) AS relevances,
+                         FROM jsonb_array_elements(candidates) AS found
+                         WHERE {known}) AS relevances,
                    ARRAY(SELECT coalesce((found ->> 'relevance')::float8, 0)
                          FROM jsonb_array_elements(candidates) AS found
-                         WHERE (found ->> 'section_id')::bigint <> ALL(kept)) AS not_kept,
+                         WHERE (found ->> 'section_id')::bigint <> ALL(kept)
+                         AND {known}) AS not_kept,
                    ARRAY(SELECT reason FROM feedback
                          WHERE feedback.trace_id = traces.trace_id AND vote < 0
                          AND reason IS NOT NULL) AS reasons,

@@ -7,7 +7,6 @@ from typing import Any
 
 from sqlalchemy import Connection, text
 
-from retrieval import generations
 from retrieval.embedding import Vectors
 from retrieval.retrieve import Retriever
 
@@ -38,9 +37,9 @@ class Index:
 
 
 def load(retriever: Retriever) -> Index:
-    """The index as it is now; whether it fits the model is not looked at."""
+    """The index that is searched now; the active one where none can be."""
     with retriever.database.snapshot() as connection:
-        generation = generations.load(connection, "active")
+        generation = retriever.find_generation(connection)
         counted = _count_parts(connection, generation.generation_id if generation else None)
         kinds = _load_kinds(connection)
     return Index(

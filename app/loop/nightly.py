@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -16,12 +16,23 @@ from app.config import Settings
 from app.eval_runs import Run, StoredRun
 from app.evaluating import EvalSet, Progress
 from app.generate.generator import Generator
-from app.loop import cases, caseset, chart, digest, drops, nightly_blocks, tickets, trackers
+from app.loop import (
+    cases,
+    caseset,
+    chart,
+    digest,
+    drops,
+    nightly_blocks,
+    stale_pages,
+    tickets,
+    trackers,
+)
 from app.loop.chart import Point
 from app.loop.drops import METRIC, WINDOW
 from app.loop.nightly_blocks import Figure, Night, PageLink
 from app.posting import File
-from retrieval.db import Database
+from app.rights import Rights, RightsUnknown
+from retrieval.db import EVERYONE, EVERYTHING, Database
 from retrieval.errors import ConfigError, FootnoteError, IndexMismatch
 from retrieval.evaluation import CaseResult, EvalCase
 from retrieval.retrieve import Retriever
@@ -60,6 +71,8 @@ def find_client(settings: Settings) -> WebClient | None:
 
 def run(retriever: Retriever, settings: Settings, client: WebClient, *, progress: Progress) -> None:
     """Measure all approved cases, if there are any, and conclude the night; raises as that does."""
+    retriever = retriever.settled()  # what is measured by two models is measured by none
+    retriever = retriever.reading_as(EVERYTHING)
     database = retriever.database
     caseset.follow_pages(database)
     try:
@@ -75,7 +88,8 @@ def run(retriever: Retriever, settings: Settings, client: WebClient, *, progress
 def conclude(
     database: Database, settings: Settings, client: WebClient | None, run: Run | None
 ) -> None:
-    """Report a run, if there was one; once a week the digest; forget what is long past.
+    """Report a run, if there was one; once a week the digest, once a month the stale pages; forget
+    what is long past.
 
     Raises as report does.
     """
@@ -83,11 +97,12 @@ def conclude(
         report(database, settings, client, run)
     if client is not None:
         _post_digest(database, settings, client)
+        stale_pages.post_monthly(client, database, settings, now=datetime.now(UTC))
     _forget(database)
 
 
 def _forget(database: Database) -> None:
-    with database.transaction() as connection:
+    with database.unrestricted.transaction() as connection:
         for table, time in (("page_changes", "changed_at"), ("scheduled_runs", "due_at")):
             connection.execute(
                 text(f"DELETE FROM {table} WHERE {time} < now() - make_interval(days => :days)"),
@@ -97,8 +112,14 @@ def _forget(database: Database) -> None:
 
 def _post_digest(database: Database, settings: Settings, client: WebClient) -> None:
     """Post the digest of the week if it is due; refused, it is tried again the next night."""
+    if settings.report_channel is None:
+        return
     try:
-        digest.post_weekly(client, database, settings, now=datetime.now(UTC))
+        _check_readers(client, database, settings.report_channel)
+        everyones = database.reading_as(EVERYONE)
+        digest.post_weekly(client, everyones, settings, now=datetime.now(UTC))
+    except ReportRefused as error:
+        log.error("No digest: %s", error)
     except SlackApiError as error:
         log.error("No digest in %s: %s", settings.report_channel, error.response.get("error"))
     except posting.PostLost:
@@ -155,11 +176,15 @@ def _find_lost(database: Database, run: Run) -> list[EvalCase]:
 def report(database: Database, settings: Settings, client: WebClient | None, run: Run) -> Night:
     """Tell of a run what there is to tell: to the tracker first, then to the report's channel.
 
+    That is what everyone may know, as many read both: cases of other pages are left out.
+
     From then on others are compared with it. Where a later run was reported before, the tracker
     knows better. Where no channel is set, or there is no client, nothing is posted. Raises
     ConfigError as trackers.build does, ReportRefused, and PostLost when nobody knows whether it
     stands there.
     """
+    run = _leave_out_restricted(database, run)
+    database = database.reading_as(EVERYONE)
     took_s = (datetime.now(UTC) - run.started_at).total_seconds()
     tracker = trackers.build(settings)
     is_latest = eval_runs.mark_reported(database, run)
@@ -181,9 +206,34 @@ def report(database: Database, settings: Settings, client: WebClient | None, run
         took_s=took_s,
     )
     if client is not None and settings.report_channel is not None:
+        _check_readers(client, database, settings.report_channel)
         points = load_points(database, run, standing.held_out)
         _post(client, settings.report_channel, nightly_blocks.build_message(night), points)
     return night
+
+
+def _leave_out_restricted(database: Database, run: Run) -> Run:
+    """The run without the cases that not everyone may read."""
+    readable, known = (
+        {case.case_id for case in cases.list_cases(each)}
+        for each in (database.reading_as(EVERYONE), database.unrestricted)
+    )
+    restricted = known - readable
+    return replace(
+        run, results=tuple(each for each in run.results if each.case.case_id not in restricted)
+    )
+
+
+def _check_readers(client: WebClient, database: Database, channel_id: str) -> None:
+    """Raise ReportRefused where others than colleagues may read along."""
+    try:
+        readers = Rights(client, database).find_for_channel(channel_id)
+    except RightsUnknown as error:
+        raise ReportRefused(f"Slack does not say who reads in {channel_id}.") from error
+    if "everyone" not in readers:
+        raise ReportRefused(
+            f"People of another company read in {channel_id}: set another REPORT_CHANNEL."
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -73,7 +73,7 @@ def propose_reply(database: Database, reply: Reply) -> str:
     That of the case that its question has already, if it has one: it gets the answer, and the page
     if one is known. One that was approved stays as it is.
     """
-    with database.transaction() as connection:
+    with database.unrestricted.transaction() as connection:
         _lock(connection)
         case_id = _find_replied(connection, reply) or f"reply-{reply.reply_id}"
         _update(connection, case_id, _ANEW, "state = 'dismissed'")

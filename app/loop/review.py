@@ -185,8 +185,10 @@ def _load_answer(connection: Connection, trace_id: UUID | None) -> tuple[str, bo
 
 def _load_flags(connection: Connection, trace_ids: Sequence[UUID]) -> tuple[Flag, ...]:
     rows = connection.execute(
-        text("""
-            SELECT user_id, reason, note, right_path AS page FROM feedback
+        text(f"""
+            SELECT user_id, reason, note,
+                   CASE WHEN {faults.KNOWN.format(path="right_path")} THEN right_path END AS page
+            FROM feedback
             WHERE trace_id = ANY(:trace_ids) AND vote < 0 ORDER BY voted_at
         """),
         {"trace_ids": list(trace_ids)},
@@ -196,20 +198,21 @@ def _load_flags(connection: Connection, trace_ids: Sequence[UUID]) -> tuple[Flag
 
 def _load_candidates(connection: Connection, trace_id: UUID | None) -> tuple[Found, ...]:
     """What was kept, else what came nearest, under the names that it has now."""
+    known = faults.KNOWN.format(path="found ->> 'doc'")
     rows = connection.execute(
-        text("""
+        text(f"""
             SELECT found ->> 'doc' AS path, (found ->> 'relevance')::float8 AS relevance,
-                   coalesce(sections.heading_path, '{}') AS heading_path,
+                   coalesce(sections.heading_path, '{{}}') AS heading_path,
                    coalesce(title, found ->> 'doc') AS title, coalesce(url, '') AS url,
                    array_position(kept, (found ->> 'section_id')::bigint) IS NOT NULL AS is_kept
             FROM traces
             CROSS JOIN jsonb_array_elements(candidates) AS found
             LEFT JOIN sections ON sections.section_id = (found ->> 'section_id')::bigint
             LEFT JOIN documents ON documents.document_id = (found ->> 'document_id')::bigint
-            WHERE trace_id = :trace_id
-            AND (kept = '{}' OR (found ->> 'section_id')::bigint = ANY(kept))
+            WHERE trace_id = :trace_id AND {known}
+            AND (kept = '{{}}' OR (found ->> 'section_id')::bigint = ANY(kept))
             ORDER BY array_position(kept, (found ->> 'section_id')::bigint), relevance DESC
-            LIMIT CASE WHEN (SELECT kept = '{}' FROM traces WHERE trace_id = :trace_id)
+            LIMIT CASE WHEN (SELECT kept = '{{}}' FROM traces WHERE trace_id = :trace_id)
                 THEN :nearest END
         """),
         {"trace_id": trace_id, "nearest": MOST_NEAREST},

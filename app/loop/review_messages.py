@@ -14,6 +14,7 @@ from app.blocks import Message
 from app.loop import cases, review_blocks
 from app.loop.cases import Case
 from app.loop.review import Review, load_review
+from app.rights import Rights, RightsUnknown
 from app.workspace import Workspace
 from retrieval.db import Database
 
@@ -35,6 +36,7 @@ class Reviews:
         client: WebClient,
         database: Database,
         workspace: Workspace,
+        rights: Rights,
         *,
         channel_id: str | None,
         freshness_days: int,
@@ -42,6 +44,7 @@ class Reviews:
         self._client = client
         self._database = database
         self._workspace = workspace
+        self._rights = rights
         self._channel_id = channel_id
         self._freshness_days = freshness_days
 
@@ -49,6 +52,13 @@ class Reviews:
     def is_on(self) -> bool:
         """Whether there is a channel in which people review."""
         return self._channel_id is not None
+
+    @property
+    def readers(self) -> Database:
+        """The database as all who review may read it; raises RightsUnknown."""
+        if self._channel_id is None:
+            return self._database
+        return self._database.reading_as(self._rights.find_for_channel(self._channel_id))
 
     @contextmanager
     def following(self, trace_id: UUID | None) -> Iterator[None]:
@@ -69,7 +79,7 @@ class Reviews:
 
     def refresh(self, before: Case) -> None:
         """Have the message of a case show what has become of it, or take it back with the case."""
-        if cases.load(self._database, before.case_id) is None:
+        if cases.load(self._database.unrestricted, before.case_id) is None:
             self._take_back(before)
         else:
             self.show(before.case_id)
@@ -81,15 +91,16 @@ class Reviews:
         """
         if self._channel_id is None:
             return
-        review = load_review(self._database, case_id, self._freshness_days)
-        if review is None:
-            return
         try:
+            review = load_review(self.readers, case_id, self._freshness_days)
+            if review is None:
+                self._hide(case_id)
+                return
             if review.case.review_ts is not None and self._keep_up(review.case):
                 return
             if _is_news(review) and cases.claim_review(self._database, case_id, self._channel_id):
                 self._post(case_id, self._channel_id)
-        except (SlackClientError, *posting.CONNECTION_FAULTS) as error:
+        except (RightsUnknown, SlackClientError, *posting.CONNECTION_FAULTS) as error:
             log.warning("Case %s is not up to date in Slack: %s", case_id, type(error).__name__)
 
     def show_missed(self) -> None:
@@ -126,9 +137,16 @@ class Reviews:
         if not cases.save_review_ts(self._database, case_id, ts):
             posting.take_back(self._client, channel_id, ts)
             return
-        case = cases.load(self._database, case_id)
+        case = cases.load(self._database.unrestricted, case_id)
         if case is not None:
             self._keep_up(case, message)
+
+    def _hide(self, case_id: str) -> None:
+        """Take back the message of a case that the reviewers may not read any more."""
+        case = cases.load(self._database.unrestricted, case_id)
+        if case is not None and case.review_ts is not None:
+            self._take_back(case)
+            cases.forget_review(self._database, case_id, case.review_ts)
 
     def _keep_up(self, case: Case, shown: Message | None = None) -> bool:
         """Change the message until it shows the case as it is: others may decide meanwhile.
@@ -153,7 +171,7 @@ class Reviews:
         return True
 
     def _build(self, case_id: str) -> Message | None:
-        review = load_review(self._database, case_id, self._freshness_days)
+        review = load_review(self.readers, case_id, self._freshness_days)
         if review is None:
             return None
         return review_blocks.build_message(review, self._workspace.find_url())

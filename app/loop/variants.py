@@ -37,6 +37,9 @@ RANGES: Mapping[str, tuple[type[int] | type[float], float, float]] = {
     "floor": (float, 0, 1),
     "keep_ratio": (float, 0, 1),
     "same_document": (float, 0, 1),
+    "replaced_share": (float, 0, 1),
+    "unverified_share": (float, 0, 1),
+    "unverified_ratio": (float, 0, 1),
     "exact_below": (int, 0, 1_000_000_000),
     "ef_search": (int, 1, 1_000),  # pgvector takes no more
 }

@@ -1,6 +1,6 @@
 """The bot as it serves, with a given answerer, and what a test wants to know of it."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from threading import Event
@@ -14,9 +14,10 @@ from app import posting, traces
 from app.answering import Searching, Tell, Writing
 from app.channels import ChannelMode
 from app.config import Settings
-from app.jobs import Jobs
+from app.jobs import Answering, Jobs
 from app.records import Answer, Turn
-from app.serve import build_app, build_reviews
+from app.rights import Rights
+from app.serve import build_app, build_limits, build_reviews
 from retrieval.db import Database
 from tests.stand_ins.recording import Recording
 from tests.stand_ins.slack import SlackStandIn
@@ -35,8 +36,13 @@ class GivenAnswers:
         self.asked: Recording[tuple[Turn, ...]] = Recording()
         self.answers: dict[str, Answer | Exception] = {}
         self.held: dict[str, Event] = {}
+        self.read_as: list[tuple[str, ...]] = []  # for each question, by whom
         self.written: dict[str, list[Answer]] = {}  # what is seen of an answer before it is whole
         self._database = database
+
+    def reading_as(self, audiences: Iterable[str]) -> "GivenAnswers":
+        self.read_as.append(tuple(audiences))
+        return self
 
     def answer(
         self,
@@ -87,9 +93,10 @@ class Bot:
         channels: Mapping[str, ChannelMode] | None = None,
         *,
         retriever: "Retriever | None" = None,
+        answerer: Answering | None = None,
         **more: Any,
     ) -> None:
-        """more are further settings."""
+        """An answerer answers in the place of given answers; more are further settings."""
         self.slack = slack
         self.database = database
         self.answerer = GivenAnswers(database)
@@ -105,12 +112,14 @@ class Bot:
         self.jobs = Jobs(
             client=client,
             database=database,
-            answerer=self.answerer,
+            answerer=answerer or self.answerer,
+            rights=Rights(client, database),
             executor=self.executor,
             workers=4,
             experts=settings.experts,
             stream_interval_s=0,
             follow=reviews.following,
+            limits=build_limits(client, database, settings),
         )
         self.app: App = build_app(
             client,

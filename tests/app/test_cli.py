@@ -13,6 +13,7 @@ from click.testing import CliRunner, Result
 from sqlalchemy import text
 
 from app.cli import main
+from retrieval import audiences
 from retrieval.db import Database
 from tests.app.questions import ask
 from tests.conftest import SAMPLE
@@ -519,3 +520,22 @@ def test_doctor_is_content_with_the_sample(indexed_url: str) -> None:
     assert "ANTHROPIC_API_KEY is not set" in texts
     assert "EVAL_SCHEDULE is not: nothing is reported" in texts
     assert "Row-level security is on for every table" in texts
+
+
+def test_a_terminal_reads_everything_unless_an_audience_is_named(
+    indexed_url: str, indexed: Database
+) -> None:
+    with indexed.unrestricted.transaction() as connection:
+        page = connection.execute(
+            text("SELECT document_id FROM documents WHERE path = 'reference/error-codes.md'")
+        ).scalar_one()
+        audiences.assign(connection, ("group:S1",), [page])
+    for named, is_found in (
+        ((), True),
+        (("--audience", "everyone"), False),
+        (("--audience", "everyone", "--audience", "group:S1"), True),
+    ):
+        found = load(indexed_url, "retrieve", ERR_2041, "--json", *named)
+        docs = [candidate["doc"] for candidate in found["candidates"]]
+        assert ("reference/error-codes.md" in docs) == is_found
+    assert "'finance' is no audience" in fail(indexed_url, "ask", "?", "--audience", "finance")

@@ -276,9 +276,9 @@ def test_a_question_deleted_while_it_is_passed_on_is_taken_back(bot: Bot) -> Non
 
 
 def test_the_workspace_is_asked_for_once_and_again_only_where_slack_did_not_say(bot: Bot) -> None:
+    first, second = ask(bot), ask(bot, "how far is the queue?")
     at_start = len(bot.slack.calls("auth.test"))
     bot.slack.fail_next("auth.test")
-    first, second = ask(bot), ask(bot, "how far is the queue?")
     post = pass_on(bot, first)
     assert "see the thread" not in post["text"]
     ask_person(bot, second)

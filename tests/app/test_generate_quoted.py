@@ -16,7 +16,8 @@ from app.records import Answer, Turn
 from retrieval.chunking import split
 from retrieval.embedding import Embedder
 from retrieval.records import Candidate, Query, StoredSection
-from retrieval.sources.markdown import Read, parse_document
+from retrieval.sources import reading
+from retrieval.sources.reads import Facts, Read
 
 DOCS = Path(__file__).parents[1] / "sample" / "docs"
 FAQ = "faq/support-and-engineering-faq.md"
@@ -29,7 +30,8 @@ def word_starts(text: str) -> list[int]:
 @cache
 def sample(path: str) -> tuple[Candidate, ...]:
     """The sections of a sample page."""
-    read = parse_document((DOCS / path).read_bytes(), path=path, url=f"https://w.example/{path}")
+    facts = Facts(path=path, url=f"https://w.example/{path}")
+    read = reading.read((DOCS / path).read_bytes(), facts)
     assert isinstance(read, Read)
     sections = split(read.document, word_starts, section_tokens=400, chunk_tokens=100)
     return tuple(

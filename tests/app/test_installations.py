@@ -114,9 +114,7 @@ def test_no_tenant_reads_a_token(installations: Installations, database: Databas
 def rotate(engine: Engine, slack: SlackStandIn, bot: Bot, together: Barrier) -> Bot | None:
     """What a worker of its own has in place of a token that is about to expire."""
     installations = Installations("1.2", engine)
-    rotator = OneRotator(
-        installations, client_secret="s", client=WebClient(base_url=slack.api_url)
-    )
+    rotator = OneRotator(installations, client_secret="s", client=WebClient(base_url=slack.api_url))
     together.wait()
     return rotator.perform_bot_token_rotation(bot=bot)
 

@@ -13,6 +13,7 @@ from app.blocks import MESSAGE_TEXT
 from app.jobs import MOST_WAITING, Jobs
 from app.posting import BUSY, FAILURE
 from app.records import Answer, Arrival
+from app.rights import Rights
 from retrieval.db import Database
 from tests.app.bot import Bot, GivenAnswers, connected, find_rows
 from tests.stand_ins.slack import SlackStandIn
@@ -203,10 +204,12 @@ class LateExecutor(Executor):
 
 
 def test_what_ended_just_in_time_did_not_fail(slack: SlackStandIn, database: Database) -> None:
+    client = posting.build_client(slack.bot_token, slack.api_url)
     jobs = Jobs(
-        client=posting.build_client(slack.bot_token, slack.api_url),
+        client=client,
         database=database,
         answerer=GivenAnswers(database),
+        rights=Rights(client, database),
         executor=LateExecutor(),
     )
     jobs.take(written(slack, "how long?"))

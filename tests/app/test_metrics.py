@@ -12,6 +12,7 @@ from app import posting
 from app.jobs import MOST_WAITING, Jobs
 from app.metrics import OUTCOMES, MeasuredAnswerer, MeasuredExecutor, Metrics
 from app.records import Answer, Arrival
+from app.rights import Rights
 from retrieval.db import Database
 from tests.app.bot import GivenAnswers
 from tests.stand_ins.slack import SlackStandIn
@@ -24,10 +25,12 @@ class Process:
         self.slack = slack
         self.metrics = Metrics()
         self.answerer = GivenAnswers(database)
+        client = posting.build_client(slack.bot_token, slack.api_url)
         self.jobs = Jobs(
-            client=posting.build_client(slack.bot_token, slack.api_url),
+            client=client,
             database=database,
             answerer=MeasuredAnswerer(self.answerer, self.metrics),
+            rights=Rights(client, database),
             executor=MeasuredExecutor(4, database, self.metrics),
             workers=4,
             refused=self.metrics.count_refused,

@@ -1,7 +1,7 @@
 """Flagged answers and answers given by hand, from the click to the reviewers' decision."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from threading import Event
@@ -954,6 +954,9 @@ class Waiting:
         self.embedder = retriever.embedder
         self.has_begun, self.until = Event(), Event()
         self._retriever = retriever
+
+    def reading_as(self, _audiences: Iterable[str]) -> "Waiting":
+        return self
 
     def read_page(self, query: Query, document_id: int) -> list[Candidate]:
         self.has_begun.set()

@@ -314,7 +314,12 @@ METHODS = {  # the scope that each method of the Web API needs
     "assistant.threads.setSuggestedPrompts": "assistant:write",
     **dict.fromkeys(("files.getUploadURLExternal", "files.completeUploadExternal"), "files:write"),
     **dict.fromkeys(("reactions.add", "reactions.remove"), "reactions:write"),
+    "users.info": "users:read",
+    "usergroups.users.list": "usergroups:read",
+    # Of each kind of place another one.
+    **dict.fromkeys(("conversations.info", "conversations.members"), None),
 }
+PLACES = ("channels:read", "groups:read", "im:read", "mpim:read")
 EVENTS = {  # the scope that each event needs
     "app_home_opened": None,
     "app_mention": "app_mentions:read",
@@ -331,7 +336,8 @@ def test_the_manifest_asks_for_the_scopes_that_are_needed_and_no_others() -> Non
     methods = {name.replace("_", ".") for name in called}
     events = MANIFEST["settings"]["event_subscriptions"]["bot_events"]
     needed = {METHODS[method] for method in methods} | {EVENTS[event] for event in events}
-    assert set(MANIFEST["oauth_config"]["scopes"]["bot"]) == (needed | {"commands"}) - {None}
+    needed |= {"commands", *PLACES}
+    assert set(MANIFEST["oauth_config"]["scopes"]["bot"]) == needed - {None}
 
 
 def test_the_manifest_has_what_the_listeners_need() -> None:

@@ -3,7 +3,7 @@
 import html
 import random
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from itertools import chain, pairwise
@@ -19,6 +19,7 @@ from app.config import Settings
 from app.generate.anthropic import Claude
 from app.jobs import Jobs
 from app.records import Answer, Arrival, Citation, Turn
+from app.rights import Rights
 from app.streaming import Stream
 from retrieval.db import Database
 from retrieval.records import Candidate, Query
@@ -417,6 +418,9 @@ class Generated:
     def __init__(self, database: Database, claude: Claude) -> None:
         self._database, self._claude = database, claude
 
+    def reading_as(self, _audiences: Iterable[str]) -> "Generated":
+        return self
+
     def answer(
         self,
         turns: tuple[Turn, ...],
@@ -453,10 +457,12 @@ def jobs(slack: SlackStandIn, database: Database, claude_stand_in: ClaudeStandIn
         }
     )
     with Claude(settings) as claude:
+        client = posting.build_client(slack.bot_token, slack.api_url)
         yield Jobs(
-            client=posting.build_client(slack.bot_token, slack.api_url),
+            client=client,
             database=database,
             answerer=Generated(database, claude),
+            rights=Rights(client, database),
             executor=ThreadPoolExecutor(2),
             stream_interval_s=0,
         )

@@ -1,18 +1,26 @@
 """Small pages for tests, read and indexed as a folder's would be."""
 
-from retrieval import indexing
+from dataclasses import replace
+from typing import Any
+
+from sqlalchemy import text
+
+from retrieval import indexing, relevance
+from retrieval.batches import Progress
 from retrieval.db import Database
 from retrieval.embedding import Embedder
-from retrieval.indexing import Progress, Summary
+from retrieval.generations import chunker_name
+from retrieval.indexing import Summary
 from retrieval.records import Query
 from retrieval.rerank import LateInteraction
 from retrieval.retrieve import Retriever
-from retrieval.sources.markdown import Read, Skipped, parse_document
-from retrieval.tuning import DEFAULT, Tuning
+from retrieval.sources import reading
+from retrieval.sources.reads import Facts, Read, Skipped
+from retrieval.tuning import DEFAULT, PACKAGED, Tuning
 
 
 def page(path: str, text: str) -> Read | Skipped:
-    return parse_document(text.encode(), path=path, url=f"https://wiki.example/{path}")
+    return reading.read(text.encode(), Facts(path=path, url=f"https://wiki.example/{path}"))
 
 
 def ingest(
@@ -35,5 +43,46 @@ def build_retriever(database: Database, embedder: Embedder, tuning: Tuning = DEF
     )
 
 
+def fit(retriever: Retriever) -> None:
+    """Have the packaged relevance model be used for what the retriever searches."""
+    packaged = relevance.load_packaged(
+        replace(retriever.basis, embedder=PACKAGED, chunker=chunker_name(DEFAULT))
+    )
+    assert packaged is not None
+    with retriever.database.transaction() as connection:
+        relevance.save(connection, replace(packaged, basis=retriever.basis))
+
+
 def ask(text: str) -> Query:
     return Query(text=text, question=text)
+
+
+def find_rows(database: Database, statement: str) -> list[tuple[Any, ...]]:
+    with database.transaction() as connection:
+        return [tuple(row) for row in connection.execute(text(statement))]
+
+
+def find_index(database: Database) -> dict[str, list[tuple[Any, ...]]]:
+    """All that is searched, without the ids, which say only in which order it was written."""
+    place = "JOIN sections USING (section_id) JOIN documents USING (document_id)"
+    return {
+        name: find_rows(database, statement)
+        for name, statement in {
+            "sections": """
+                SELECT path, ordinal, heading_path, sections.text, span_start, span_end,
+                       token_count, word_count
+                FROM sections JOIN documents USING (document_id) ORDER BY path, ordinal""",
+            "chunks": f"""
+                SELECT path, sections.ordinal, chunks.ordinal, chunks.heading_path, chunks.text
+                FROM chunks {place} ORDER BY 1, 2, 3""",
+            "terms": f"""
+                SELECT path, ordinal, term, frequency
+                FROM lexical_postings {place} ORDER BY 1, 2, 3""",
+            "identifiers": f"""
+                SELECT path, ordinal, identifier
+                FROM identifier_postings {place} ORDER BY 1, 2, 3""",
+            "generations": """
+                SELECT state, chunker, embedder, section_count, chunk_count, mean_word_count
+                FROM generations""",
+        }.items()
+    }

@@ -225,7 +225,7 @@ def test_a_rare_word_weighs_more_than_a_common_one(
 )
 def test_no_question_raises(corpus: Database, embedder: Embedder, question: str) -> None:
     with corpus.transaction() as connection:
-        generation = generations.load_active(connection, embedder, DEFAULT)
+        generation = generations.load(connection, "active")
         assert generation is not None
         assert find(connection, generation, question) == []
         assert find(connection, generation, question, "identifier") == []

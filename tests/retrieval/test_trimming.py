@@ -11,9 +11,10 @@ from retrieval import trimming
 from retrieval.chunking import parse_pieces, split
 from retrieval.late_interaction import Interaction
 from retrieval.records import Document, Section
-from retrieval.sources import markdown
+from retrieval.sources.reads import Read
 from retrieval.trimming import GAP, LEAST
 from tests.conftest import SAMPLE
+from tests.folders import read_folder
 from tests.retrieval.candidates import candidate
 
 TOKEN = re.compile(r"\w+|[^\w\s]")
@@ -210,11 +211,11 @@ def test_headings_that_nothing_is_left_of_go() -> None:
 
 def sample_sections(section_tokens: int) -> list[Section]:
     docs = SAMPLE / "docs"
-    reads = markdown.read_files(markdown.find_files(docs), folder=docs)
+    reads = read_folder(docs)
     return [
         section
         for read in reads
-        if isinstance(read, markdown.Read)
+        if isinstance(read, Read)
         for section in cut(read.document.text, section_tokens=section_tokens)
     ]
 

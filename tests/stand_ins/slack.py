@@ -384,7 +384,10 @@ class SlackStandIn:
         with self._lock:
             fault = self._faults[method].popleft() if self._faults[method] else None
             if fault is None or fault.after_storing:
-                answer = json_answer(self._reply(method, params, find_token(request, params)))
+                answer = json_answer(
+                    self._reply(method, params, find_token(request, params)),
+                    headers=self._find_headers(method),
+                )
         if fault is not None:
             answer = fault.answer()
         self._calls.add(
@@ -400,6 +403,11 @@ class SlackStandIn:
         if method in self._delays:
             self._delays[method].wait()
         return answer
+
+    def _find_headers(self, method: str) -> Mapping[str, str]:
+        scopes = self.workspace.scopes
+        told = method == "auth.test" and scopes is not None
+        return {"x-oauth-scopes": ",".join(scopes or [])} if told else {}
 
     def _reply(self, method: str, params: Json, token: str | None) -> Json:
         try:
@@ -417,7 +425,10 @@ class SlackStandIn:
                 return {"ok": True, "url": self._socket.url}
             if method not in self.workspace.methods and method not in self._canned:
                 raise Refused("unknown_method")
-            check_token(token, self.bot_token, self.app_token)
+            if token not in self.oauth.tokens:
+                check_token(token, self.bot_token, self.app_token)
+            elif method == "auth.test":
+                return {**self.workspace.methods[method](params), **self.oauth.tokens[token]}
             if method in self._canned:
                 return {"ok": True, **self._canned[method]}
             return self.workspace.methods[method](params)

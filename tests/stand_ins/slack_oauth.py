@@ -18,7 +18,7 @@ class OAuth:
     def __init__(self) -> None:
         self.codes: dict[str, Json] = {}
         self.refresh_tokens: set[str] = set()
-        self.tokens: dict[str, Json] = {}  # given out, with what auth.test says of their holder
+        self.tokens: dict[str, Json] = {}  # given out, with what auth.test says of each
         self._count = 0
 
     def access(self, params: Mapping[str, Any]) -> Json:
@@ -28,7 +28,13 @@ class OAuth:
         installed = self.codes.pop(str(params.get("code")), None)
         if installed is None:
             raise Refused("invalid_code")
-        return {**self._issue(), "app_id": "A0001", **installed}
+        issued = {**self._issue(), "app_id": "A0001", **installed}
+        self.tokens[issued["access_token"]] = {
+            "team_id": (installed.get("team") or {}).get("id"),
+            "user_id": installed["bot_user_id"],
+            "bot_id": f"B{installed['bot_user_id']}",
+        }
+        return issued
 
     def _refresh(self, token: str) -> Json:
         if token not in self.refresh_tokens:

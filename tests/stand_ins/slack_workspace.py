@@ -37,12 +37,16 @@ class Workspace:
 
     What channels and users hold for an id is laid over what conversations.info and users.info
     say of it: channels["C1"] = {"is_ext_shared": True}, users["U1"] = {"team_id": "T0002"}. What
-    Slack sends of them agrees with that.
+    Slack sends of them agrees with that. Members are those of a channel that conversations.members
+    tells of, by default U1 and us; groups has those of each user group.
     """
 
     def __init__(self) -> None:
         self.channels: dict[str, Json] = {}
         self.users: dict[str, Json] = {}
+        self.members: dict[str, list[str]] = {}  # by channel
+        self.groups: dict[str, list[str]] = {}  # by user group
+        self.scopes: list[str] | None = None  # that auth.test tells of; None: it does not
         self._messages: defaultdict[str, dict[str, Json]] = defaultdict(dict)  # by channel, ts
         self._shown_to: dict[tuple[str, str], str] = {}  # of ephemeral messages, by channel, ts
         self._streaming: set[tuple[str, str]] = set()  # by channel, ts
@@ -66,7 +70,9 @@ class Workspace:
             "reactions.remove": self._unreact,
             "conversations.replies": self._replies,
             "conversations.info": self._channel_info,
+            "conversations.members": self._list_members,
             "users.info": self._user_info,
+            "usergroups.users.list": self._list_group,
             "files.getUploadURLExternal": self._open_upload,
             "files.completeUploadExternal": self._complete_upload,
             "views.open": self._open_view,
@@ -301,11 +307,39 @@ class Workspace:
             },
         }
 
+    def _list_members(self, params: Json) -> Json:
+        channel_id = self._channel(params)
+        info = self.channels.get(channel_id, {})
+        if info.get("is_private", not channel_id.startswith("C")) and not info.get(
+            "is_member", True
+        ):
+            raise Refused("channel_not_found")
+        limit = int(params.get("limit") or 100)
+        if not 0 < limit < 1_000:
+            raise Refused("invalid_limit")
+        members = self.members.get(channel_id, ["U1", BOT_USER_ID])
+        start = int(params.get("cursor") or 0)
+        more = start + limit < len(members)
+        return {
+            "ok": True,
+            "members": members[start : start + limit],
+            "response_metadata": {"next_cursor": str(start + limit) if more else ""},
+        }
+
+    def _list_group(self, params: Json) -> Json:
+        if params.get("usergroup") not in self.groups:
+            raise Refused("no_such_subteam")
+        return {"ok": True, "users": self.groups[params["usergroup"]]}
+
     def _user_info(self, params: Json) -> Json:
         user_id = self._user(params)
         profile = {"real_name": f"Person {user_id}", "email": f"{user_id.lower()}@example.com"}
         user = {"id": user_id, "team_id": TEAM_ID, "name": user_id.lower(), "deleted": False}
-        flags = {"is_bot": False, "is_restricted": False, "is_ultra_restricted": False}
+        flags = {
+            "is_bot": user_id == BOT_USER_ID,
+            "is_restricted": False,
+            "is_ultra_restricted": False,
+        }
         overlaid = self.users.get(user_id, {})
         return {"ok": True, "user": {**user, **flags, "profile": profile, **overlaid}}
 

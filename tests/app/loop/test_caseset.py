@@ -16,11 +16,11 @@ from retrieval.db import Database
 from retrieval.embedding import Embedder
 from retrieval.errors import ConfigError
 from retrieval.metrics import Gold, Result
-from retrieval.sources import markdown
 from retrieval.tuning import DEFAULT
 from tests.app import questions
 from tests.app.loop.flags import ask_flagged, flag
 from tests.conftest import SAMPLE
+from tests.folders import read_folder
 
 LEAVE = "# Leave\n\nEverybody has 28 days of leave a year. Ask your lead first.\n"
 SPAN = "Everybody has 28 days of leave a year."
@@ -211,7 +211,7 @@ def test_a_file_that_was_renamed_is_followed_after_the_next_ingest(
     (docs / "reference" / "error-codes.md").rename(docs / "codes.md")
     casefiles.import_file(indexed, SAMPLE / "cases.jsonl", "ann")
     url = "https://wiki.halvermeer.example"
-    reads = markdown.read_files(markdown.find_files(docs), folder=docs, base_url=url)
+    reads = read_folder(docs, base_url=url)
     indexing.ingest(indexed, embedder, reads, source="wiki", tuning=DEFAULT, prune=True)
     followed = caseset.follow_pages(indexed)
     assert {move.to for move in followed.moved} == {"codes.md"}

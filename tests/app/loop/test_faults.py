@@ -200,7 +200,8 @@ def add_sections(database: Database, document_id: int, texts: list[str]) -> list
                 INSERT INTO generations (tenant_id, state, chunker, embedder, dimension, probe,
                                          projection, token_dimension)
                 VALUES (:tenant_id, 'active', '', '', 384, '{}', '', 128)
-                ON CONFLICT (tenant_id, state) DO UPDATE SET chunker = '' RETURNING generation_id
+                ON CONFLICT (tenant_id, state) WHERE state IN ('building', 'active')
+                DO UPDATE SET chunker = '' RETURNING generation_id
             """),
             {"tenant_id": database.tenant_id},
         ).scalar_one()

@@ -2,6 +2,7 @@
 
 import json
 import logging
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import timedelta
@@ -17,6 +18,7 @@ from app import posting
 from app.config import Settings
 from app.evaluating import EvalSet
 from app.loop import casefiles, caseset, nightly
+from retrieval import audiences
 from retrieval.db import Database
 from retrieval.errors import ConfigError
 from retrieval.evaluation import EvalCase
@@ -84,6 +86,41 @@ def test_the_approved_cases_are_run_and_reported_with_a_picture(
     assert announced.params["alt_txt"].startswith("recall@5 of one run, ")
     (sent,) = slack.calls("upload_url")
     assert sent.params["content"].startswith(b"\x89PNG")
+
+
+def test_p47_cases_of_pages_that_not_everyone_may_read_are_measured_and_not_reported(
+    retriever: Retriever, slack: SlackStandIn, tmp_path: Path
+) -> None:
+    database = retriever.database
+    import_cases(database, tmp_path, CASES[:6])
+    doc = next(gold.doc for case in CASES[:6] for answer in case.answers for gold in answer)
+    with database.unrestricted.transaction() as connection:
+        restricted = connection.execute(
+            text("SELECT document_id FROM documents WHERE path = :doc"), {"doc": doc}
+        ).scalar_one()
+        audiences.assign(connection, ("group:S1",), [restricted])
+    left = [each for each in CASES[:6] if doc not in str(each.answers)]
+    assert 0 < len(left) < 6
+    client = posting.build_client(slack.bot_token, slack.api_url)
+    nightly.run(retriever, REPORTING, client, progress=ignore)
+    (stored,) = kept.load_reported(database, "cases", limit=9)
+    assert len(stored.cases) == 6
+    report, *_ = slack.messages(REPORT_CHANNEL)
+    assert f"{len(left)} approved cases" in read(report) and doc not in read(report)
+
+
+def test_nothing_is_reported_where_another_company_reads(
+    database: Database, slack: SlackStandIn
+) -> None:
+    slack.workspace.channels[REPORT_CHANNEL] = {"is_ext_shared": True}
+    run = kept.save(database, eval_runs.run(FOUND, name="cases"))
+    client = posting.build_client(slack.bot_token, slack.api_url)
+    with pytest.raises(nightly.ReportRefused, match="another company read in C7: set another"):
+        nightly.report(database, REPORTING, client, run)
+    slack.fail_next("conversations.info")
+    with pytest.raises(nightly.ReportRefused, match="does not say who reads in C7"):
+        nightly.conclude(database, REPORTING, client, run)
+    assert slack.messages(REPORT_CHANNEL) == []
 
 
 def test_a_folder_that_is_renamed_while_the_cases_run_is_no_drop(
@@ -169,14 +206,20 @@ def test_without_an_approved_case_nothing_is_run(
     assert kept.load_last(retriever.database, "cases") is None
 
 
-def test_the_digest_is_posted_once_a_week(
+def find_posted(slack: SlackStandIn) -> list[str]:
+    """How the messages in the report's channel begin, sorted."""
+    texts = [message["text"] for message in slack.messages(REPORT_CHANNEL)]
+    return sorted(re.sub(r"^\d+ |(: | \d{4}-)[\s\S]*", "", text) for text in texts)
+
+
+def test_the_digest_is_posted_once_a_week_and_the_stale_pages_once_a_month(
     retriever: Retriever, slack: SlackStandIn, caplog: pytest.LogCaptureFixture
 ) -> None:
     client = posting.build_client(slack.bot_token, slack.api_url)
     slack.fail_next("chat.postMessage", body={"ok": False, "error": "is_archived"})
     for _ in range(3):  # refused, posted, not due
         nightly.run(retriever, REPORTING, client, progress=ignore)
-    assert len(slack.messages(REPORT_CHANNEL)) == 1
+    assert find_posted(slack) == ["The week to", "pages to look at"]
     assert "No digest in C7: is_archived" in caplog.text
 
 
@@ -189,7 +232,7 @@ def test_a_digest_that_may_stand_there_is_not_posted_again(
     with retriever.database.transaction() as connection:  # as if it were much later
         connection.execute(text("UPDATE scheduled_runs SET started_at = '2026-01-01'"))
     nightly.run(retriever, REPORTING, client, progress=ignore)
-    assert len(slack.messages(REPORT_CHANNEL)) == 1
+    assert find_posted(slack) == ["The week to", "pages to look at"]
 
 
 def test_a_run_keeps_what_the_index_was_and_how_each_case_went(retriever: Retriever) -> None:

@@ -22,11 +22,11 @@ from retrieval.db import Database
 from retrieval.embedding import Embedder
 from retrieval.rerank import LateInteraction
 from retrieval.retrieve import Retriever
-from retrieval.sources import markdown
 from retrieval.tuning import DEFAULT, Tuning
 from tests.app import eval_runs as runs
 from tests.app.nights import CASES, on_github, pass_night
 from tests.conftest import SAMPLE, Server, copied
+from tests.folders import read_folder
 from tests.remembering import RememberingEmbedder
 from tests.stand_ins.tracker import TrackerStandIn
 
@@ -58,9 +58,7 @@ def docs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def ingest(database: Database, embedder: Embedder, docs: Path, tuning: Tuning = DEFAULT) -> None:
-    reads = markdown.read_files(
-        markdown.find_files(docs), folder=docs, base_url="https://wiki.halvermeer.example"
-    )
+    reads = read_folder(docs, base_url="https://wiki.halvermeer.example")
     indexing.ingest(database, embedder, reads, source="wiki", tuning=tuning, prune=True)
 
 

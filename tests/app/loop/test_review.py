@@ -80,10 +80,12 @@ def test_what_an_answer_was_made_from_is_named_though_it_is_gone(database: Datab
 
 
 def test_where_nothing_was_kept_the_nearest_is_named(database: Database) -> None:
+    for number in range(5):
+        add_page(database, "wiki", f"{number}.md")
     trace_id = ask(database, "abstained")
-    candidates = [
+    candidates = [  # of which the best is no page that the reader may know of
         {"section_id": number, "document_id": 9, "doc": f"{number}.md", "relevance": number / 10}
-        for number in range(5)
+        for number in range(6)
     ]
     with database.transaction() as connection:
         connection.execute(

@@ -1,0 +1,441 @@
+"""Who reads an answer, as Slack tells it: P47 over Bolt, and each rule by itself."""
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from sqlalchemy import text
+
+from app import feedback, modals, posting, traces
+from app.answering import Answerer
+from app.generate.quoted import Quoter
+from app.loop import cases
+from app.records import Arrival
+from app.rights import FRESH_S, KEPT_S, SCOPES, Rights, RightsUnknown, check_scopes
+from retrieval import audiences
+from retrieval.db import EVERYONE, Database
+from retrieval.embedding import Embedder
+from retrieval.errors import ConfigError
+from tests.app.bot import ADMIN, Bot, Json, connected, find_rows
+from tests.conftest import Server, copied
+from tests.retrieval.pages import build_retriever, ingest, page
+from tests.stand_ins.slack import SlackStandIn
+
+TOWN, FINANCE, MIXED = "C1", "C7FIN", "C8MIX"
+MEMBER, OUTSIDER, GUEST, STRANGER = "U1", "U2", "U3", "U7"
+GROUP = "S1FIN"
+NAMES = ("channel:C7FIN", "group:S1FIN", "user:U1")
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 1_000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def workspace(slack: SlackStandIn) -> SlackStandIn:
+    """Slack with a public channel, a private one of finance, and one where others are, too."""
+    told = slack.workspace
+    told.groups[GROUP] = [MEMBER, "U4"]
+    told.channels |= {FINANCE: {"is_private": True}, MIXED: {"is_private": True}}
+    told.members |= {FINANCE: [MEMBER, "U4", "U0BOT"], MIXED: [MEMBER, OUTSIDER, "U0BOT"]}
+    told.users |= {
+        GUEST: {"is_restricted": True},
+        STRANGER: {"team_id": "T0002"},
+    }
+    return slack
+
+
+def use(database: Database, *names: str) -> None:
+    """Have there be pages for these names."""
+    with database.transaction() as connection:
+        audiences.load_ids(connection, [(name,) for name in names])
+
+
+@pytest.fixture
+def rights(workspace: SlackStandIn, database: Database, clock: Clock) -> Rights:
+    use(database, *NAMES)
+    return build_rights(workspace, database, clock)
+
+
+def build_rights(slack: SlackStandIn, database: Database, clock: Clock) -> Rights:
+    client = posting.build_client(slack.bot_token, slack.api_url)
+    return Rights(client, database, now=clock)
+
+
+def ask_in(channel_id: str, user_id: str | None = MEMBER) -> Arrival:
+    return Arrival(
+        question="how much?",
+        surface="slack",
+        channel_id=channel_id,
+        user_id=user_id,
+        team_id="T0001",
+    )
+
+
+@pytest.mark.parametrize(
+    ("channel_id", "user_id", "readers"),
+    [
+        (TOWN, MEMBER, {"everyone", "public"}),
+        (FINANCE, MEMBER, {"everyone", "public", "channel:C7FIN", "group:S1FIN"}),
+        (MIXED, MEMBER, {"everyone", "public", "channel:C8MIX"}),
+        ("D1", MEMBER, {"everyone", "public", *NAMES}),
+        ("D2", OUTSIDER, {"everyone", "public"}),
+        ("D4", "U4", {"everyone", "public", "channel:C7FIN", "group:S1FIN"}),
+        (TOWN, GUEST, {"public"}),
+        ("D3", GUEST, {"public"}),
+        (FINANCE, GUEST, {"public", "channel:C7FIN", "group:S1FIN"}),
+        (TOWN, STRANGER, {"public"}),
+        ("D7", STRANGER, {"public"}),
+        (TOWN, None, {"everyone", "public"}),  # a workflow
+        ("D1", None, {"public"}),
+    ],
+)
+def test_the_narrower_of_place_and_asker_reads(
+    rights: Rights, channel_id: str, user_id: str | None, readers: set[str]
+) -> None:
+    assert set(rights.find_for_question(ask_in(channel_id, user_id))) == readers
+
+
+def test_a_guest_reads_what_is_for_them_by_name(rights: Rights, workspace: SlackStandIn) -> None:
+    workspace.workspace.groups[GROUP] = [GUEST]
+    workspace.workspace.members[FINANCE] = [GUEST, "U0BOT"]
+    assert set(rights.find_for_person(GUEST)) == {"public", "group:S1FIN", "channel:C7FIN"}
+
+
+@pytest.mark.parametrize(
+    ("facts", "is_external"),
+    [
+        ({"is_ext_shared": True, "is_shared": True}, True),
+        ({"is_shared": True}, True),
+        ({"is_pending_ext_shared": True}, True),
+        ({"pending_shared": ["T0009"]}, True),
+        ({"is_shared": True, "is_org_shared": True}, False),
+    ],
+)
+def test_where_another_company_reads_only_what_is_public_is_read(
+    rights: Rights, workspace: SlackStandIn, facts: Json, is_external: bool
+) -> None:
+    workspace.workspace.channels[TOWN] = facts
+    expected = {"public"} if is_external else {"public", "everyone"}
+    assert set(rights.find_for_channel(TOWN)) == expected
+
+
+def test_a_name_that_all_but_apps_have_is_one_of_the_channel(
+    rights: Rights, workspace: SlackStandIn
+) -> None:
+    told = workspace.workspace
+    told.members[FINANCE] = [MEMBER, "U0BOT", "U5BOT", "U6GONE"]
+    told.users |= {"U5BOT": {"is_bot": True}, "U6GONE": {"deleted": True}}
+    assert set(rights.find_for_channel(FINANCE)) == {*EVERYONE, *NAMES}
+
+
+def test_members_of_large_channels_are_all_counted(rights: Rights, workspace: SlackStandIn) -> None:
+    workspace.workspace.groups[GROUP] = [f"U1{number:04d}" for number in range(2_500)]
+    workspace.workspace.members[FINANCE] = [*workspace.workspace.groups[GROUP], OUTSIDER]
+    assert "group:S1FIN" not in rights.find_for_channel(FINANCE)
+    assert len(workspace.calls("conversations.members")) == 3
+    workspace.workspace.members["C9"] = workspace.workspace.groups[GROUP]
+    workspace.workspace.channels["C9"] = {"is_private": True}
+    assert "group:S1FIN" in rights.find_for_channel("C9")
+
+
+def test_slack_is_not_asked_about_names_for_which_there_is_no_page(
+    workspace: SlackStandIn, database: Database, clock: Clock
+) -> None:
+    rights = build_rights(workspace, database, clock)
+    assert rights.find_for_question(ask_in("D1")) == EVERYONE
+    assert set(rights.find_for_question(ask_in(FINANCE))) == {*EVERYONE, "channel:C7FIN"}
+    for method in ("conversations.members", "usergroups.users.list"):
+        assert not workspace.calls(method)
+
+
+def test_who_leaves_a_group_reads_its_pages_a_minute_later_no_more(
+    rights: Rights, workspace: SlackStandIn, clock: Clock
+) -> None:
+    assert "group:S1FIN" in rights.find_for_person(MEMBER)
+    workspace.workspace.groups[GROUP].remove(MEMBER)
+    clock.now += FRESH_S - 1
+    assert "group:S1FIN" in rights.find_for_person(MEMBER)
+    assert len(workspace.calls("usergroups.users.list")) == 1
+    clock.now += 1
+    assert "group:S1FIN" not in rights.find_for_person(MEMBER)
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        {"status": 429, "headers": {"Retry-After": "30"}},
+        {"body": {"ok": False, "error": "missing_scope"}},
+        {"body": {"ok": True}},
+        {"status": 503},
+        {"drop_connection": True},
+    ],
+)
+@pytest.mark.parametrize(
+    "method", ["users.info", "conversations.info", "conversations.members", "usergroups.users.list"]
+)
+def test_what_slack_does_not_say_nobody_may_read(
+    rights: Rights, workspace: SlackStandIn, clock: Clock, fault: dict[str, Any], method: str
+) -> None:
+    workspace.fail_next(method, **fault)
+    with pytest.raises(RightsUnknown):
+        rights.find_for_question(ask_in(FINANCE))
+    known = rights.find_for_question(ask_in(FINANCE))
+    assert "group:S1FIN" in known
+    workspace.fail_next(method, **fault, times=50)
+    clock.now += KEPT_S - 1
+    assert rights.find_for_question(ask_in(FINANCE)) == known
+    clock.now += KEPT_S
+    with pytest.raises(RightsUnknown):
+        rights.find_for_question(ask_in(FINANCE))
+
+
+def test_pages_for_a_group_or_channel_that_is_not_there_hinder_nobody(
+    rights: Rights, workspace: SlackStandIn, database: Database
+) -> None:
+    use(database, "group:S9GONE", "channel:C9GONE")
+    workspace.workspace.channels["C9GONE"] = {"is_private": True, "is_member": False}
+    assert set(rights.find_for_person(MEMBER)) == {*EVERYONE, *NAMES}
+
+
+def test_a_token_without_the_scopes_is_told_which_are_missing(slack: SlackStandIn) -> None:
+    client = posting.build_client(slack.bot_token, slack.api_url)
+    check_scopes(client)  # Slack does not tell
+    slack.workspace.scopes = [*SCOPES, "chat:write"]
+    check_scopes(client)
+    slack.workspace.scopes = ["chat:write", *SCOPES[:-2]]
+    with pytest.raises(ConfigError, match="lacks the scopes usergroups:read, users:read, without"):
+        check_scopes(client)
+
+
+def test_a_question_of_unknown_rights_fails_as_others_do(
+    slack: SlackStandIn, database: Database
+) -> None:
+    with connected(slack, database) as bot:
+        slack.fail_next("users.info")
+        shown = bot.ask("how much?")
+    assert shown["text"].startswith("Sorry, something broke")
+    (trace,) = find_rows(database, "traces")
+    assert (trace.outcome, trace.error_class, bot.answerer.read_as) == (
+        "failed",
+        "RightsUnknown",
+        [],
+    )
+
+
+# P47: a page of finance alone, and who asks for it where.
+
+SECRET = "The severance budget of Quillmark is 4 million florins."
+ASKED = "what is the severance budget of Quillmark?"
+TITLE = "Severance budget"
+SOURCE = "finance-drive"
+WORDS = ("4 million", TITLE, SOURCE, "severance.md")  # that tell of the page
+REVIEWERS = "C5REV"
+
+
+def index(database: Database, embedder: Embedder) -> None:
+    """A page for everyone."""
+    ingest(
+        database,
+        embedder,
+        page("lunch.md", "# Lunch\n\nLunch is served in the canteen from noon to two.\n"),
+    )
+
+
+def index_secret(database: Database, embedder: Embedder) -> None:
+    """A page for the group of finance."""
+    ingest(
+        database,
+        embedder,
+        replace(
+            page("severance.md", f"# {TITLE}\n\n{SECRET}\n"),
+            document=replace(
+                page("severance.md", f"# {TITLE}\n\n{SECRET}\n").document,  # type: ignore[union-attr]
+                audience=(f"group:{GROUP}",),
+            ),
+        ),
+        source=SOURCE,
+    )
+
+
+@contextmanager
+def answering(
+    slack: SlackStandIn, database: Database, embedder: Embedder, **more: Any
+) -> Iterator[Bot]:
+    """The bot, answering from what is indexed."""
+    retriever = build_retriever(database, embedder)
+    answerer = Answerer(retriever=retriever, generator=Quoter(embedder))
+    with connected(slack, database, retriever=retriever, answerer=answerer, **more) as bot:
+        yield bot
+
+
+@pytest.fixture
+def finance(workspace: SlackStandIn, database: Database, embedder: Embedder) -> Iterator[Bot]:
+    """The bot over both pages."""
+    index(database, embedder)
+    index_secret(database, embedder)
+    with answering(workspace, database, embedder, review_channel=REVIEWERS) as bot:
+        yield bot
+
+
+def ask(bot: Bot, channel_id: str, user_id: str, **more: Any) -> Json:
+    """The message that answers the question of a person in a place."""
+    event = bot.slack.write(f"<@U0BOT> {ASKED}", channel_id=channel_id, user_id=user_id, **more)
+    before = len(bot.executor.begun.having())
+    bot.slack.send_event(event if channel_id.startswith("D") else {**event, "type": "app_mention"})
+    bot.executor.begun.wait_for(count=before + 1)[before].result(30)
+    return bot.slack.messages(channel_id, event.get("thread_ts", event["ts"]))[-1]
+
+
+def tells(shown: object) -> list[str]:
+    """Which of the words are in what is shown."""
+    written = json.dumps(shown, ensure_ascii=False)
+    return [word for word in WORDS if word in written]
+
+
+def ask_stats(bot: Bot, user_id: str, words: str = "") -> str:
+    before = len(bot.slack.calls("response_url"))
+    bot.slack.send_slash_command("/ragstats", words, user_id, "D9")
+    *_, call = bot.slack.wait_for_call("response_url", count=before + 1)
+    return json.dumps(call.params, ensure_ascii=False)
+
+
+def open_home(bot: Bot, user_id: str) -> str:
+    before = len(bot.slack.calls("views.publish"))
+    bot.slack.send_event(
+        {"type": "app_home_opened", "user": user_id, "tab": "home", "channel": "D9"}
+    )
+    *_, call = bot.slack.wait_for_call("views.publish", count=before + 1)
+    return json.dumps(call.params, ensure_ascii=False)
+
+
+@pytest.mark.parametrize(
+    ("channel_id", "user_id", "is_told"),
+    [
+        (TOWN, MEMBER, False),
+        (FINANCE, MEMBER, True),
+        (MIXED, MEMBER, False),
+        ("D1", MEMBER, True),
+        ("D2", OUTSIDER, False),
+        ("D3", GUEST, False),
+    ],
+)
+def test_p47_a_page_is_told_where_all_who_read_may_read_it(
+    finance: Bot, channel_id: str, user_id: str, is_told: bool
+) -> None:
+    assert bool(tells(ask(finance, channel_id, user_id))) == is_told
+
+
+def test_p47_who_may_not_read_a_page_is_answered_as_if_it_did_not_exist(
+    finance: Bot, server: Server, template: str, embedder: Embedder
+) -> None:
+    answer = ask(finance, "D2", OUTSIDER)
+    with copied(server, template) as url, SlackStandIn() as slack:
+        database = Database(url, tenant_id="acme")
+        index(database, embedder)
+        with answering(slack, database, embedder) as other:
+            expected = ask(other, "D2", OUTSIDER)
+        database.close()
+    assert (answer["text"], answer.get("blocks")) == (expected["text"], expected.get("blocks"))
+
+
+def test_p47_no_surface_tells_others_of_a_page_or_of_its_answers(
+    finance: Bot, workspace: SlackStandIn
+) -> None:
+    answer = ask(finance, "D1", MEMBER)
+    assert tells(answer)
+    database = finance.database
+    (trace,) = find_rows(database.unrestricted, "traces")
+    feedback.vote(database, trace.trace_id, MEMBER, -1)
+    with finance.jobs._follow(trace.trace_id):  # as the button does
+        pass
+    for user_id in (OUTSIDER, ADMIN):
+        assert not tells([ask_stats(finance, user_id), ask_stats(finance, user_id, "gaps")])
+        assert "Quillmark" not in ask_stats(finance, user_id, "gaps")
+        assert not tells(open_home(finance, user_id))
+    assert SOURCE in open_home(finance, MEMBER)
+    assert "Quillmark" in ask_stats(finance, MEMBER, "gaps")
+    assert not finance.slack.messages(REVIEWERS)
+    assert len(find_rows(database.unrestricted, "feedback")) == 1
+    assert cases.find(database, trace.trace_id) is not None  # it waits for who reads everything
+    for user_id, found in ((OUTSIDER, 0), (MEMBER, 1)):
+        view = {"blocks": [modals.build_page_input(None)], "type": "modal", "id": "V1"}
+        envelope_id = workspace.send_block_suggestion(
+            view, user_id=user_id, action_id=modals.PAGE, value="severance"
+        )
+        payload = workspace.wait_for_ack(envelope_id).payload
+        assert len((payload or {}).get("options", [])) == found
+
+
+def test_p47_answers_of_before_are_no_context_for_who_may_not_read_them(finance: Bot) -> None:
+    first = ask(finance, FINANCE, MEMBER)
+    asked = replace(ask_in(FINANCE), thread_ts=first["thread_ts"], message_ts="1999999999.000001")
+    for names, count in ((("everyone", "public", f"group:{GROUP}"), 1), (EVERYONE, 0)):
+        past = traces.find_past_answers(finance.database.reading_as(names), asked)
+        assert len(past) == count
+    # What is answered with it in mind is for those alone, too.
+    second = ask(finance, FINANCE, MEMBER, thread_ts=first["thread_ts"])
+    assert second["ts"] != first["ts"]
+    _, follow_up = find_rows(finance.database.unrestricted, "traces")
+    assert set(follow_up.audience_ids) >= {100}
+
+
+def test_p47_what_was_asked_follows_a_page_that_is_narrowed_or_widened(
+    finance: Bot, embedder: Embedder
+) -> None:
+    database = finance.database
+    event = finance.slack.write("when is lunch served?", channel_id="D2", user_id=OUTSIDER)
+    finance.slack.send_event(event)
+    finance.executor.begun.wait_for(count=1)[0].result(30)
+    (trace,) = find_rows(database, "traces")
+    assert (trace.outcome, trace.audience_ids) == ("answered", [0])
+    feedback.vote(database, trace.trace_id, OUTSIDER, -1)
+    assert cases.list_cases(database)
+    with database.unrestricted.transaction() as connection:
+        lunch = connection.execute(
+            text("SELECT document_id FROM documents WHERE path = 'lunch.md'")
+        ).scalars()
+        audiences.assign(connection, (f"group:{GROUP}",), [lunch.one()])
+    assert not find_rows(database, "traces") and not find_rows(database, "feedback")
+    assert not cases.list_cases(database)
+    with database.transaction() as connection:
+        assert not connection.execute(text("SELECT FROM page_changes")).all()
+    with database.unrestricted.transaction() as connection:
+        audiences.assign(connection, ("public",), [trace.document_ids[0]])
+    assert len(find_rows(database, "traces")) == len(cases.list_cases(database)) == 1
+
+
+def test_p47_a_page_that_is_gone_stays_with_those_who_could_read_it(
+    finance: Bot, embedder: Embedder
+) -> None:
+    ask(finance, "D1", MEMBER)
+    with finance.database.unrestricted.transaction() as connection:
+        connection.execute(text("DELETE FROM documents WHERE path = 'severance.md'"))
+        connection.execute(text("UPDATE traces SET settings = settings || '{}'"))
+    assert not find_rows(finance.database, "traces")
+
+
+def test_strangers_that_are_answered_are_answered_from_what_is_public(
+    workspace: SlackStandIn,
+    database: Database,
+    embedder: Embedder,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("ANSWER_STRANGERS", "true")
+    workspace.workspace.channels[TOWN] = {"is_ext_shared": True}
+    index(database, embedder)
+    with answering(workspace, database, embedder) as bot:
+        shown = ask(bot, TOWN, STRANGER)
+        assert "no pages to look in yet" in shown["text"]

@@ -1,0 +1,395 @@
+"""P47: nobody reads of another tenant's pages, or of those that are for others, by any path.
+
+The bulk is planted straight into the tables: 20 tenants with 10 audiences each beside everyone's
+and public pages, of which each has a word of its own (see canaries.py). A probe is one read path
+run for one random reader of one random tenant; it fails on any word that is not for that reader.
+"""
+
+import random
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+from uuid import UUID
+
+import numpy as np
+import pytest
+from sqlalchemy import text
+from sqlalchemy.exc import SQLAlchemyError
+
+from app import abstaining, confirming, feedback, prompts, stats, traces
+from app.answering import Answerer, Asked, ask
+from app.config import Settings
+from app.generate.quoted import Quoter
+from app.loop import cases, causes, digest, faults, hand_answers, page_changes, review, stale_pages
+from app.records import Arrival, Turn
+from app.stats import Scope, Viewer
+from retrieval import search
+from retrieval.db import Database
+from retrieval.embedding import Embedder
+from retrieval.metrics import Gold
+from retrieval.sources.reads import Read
+from retrieval.tuning import DEFAULT
+from tests.canaries import DIMENSION, Planted, Tenant, find_canaries, plan
+from tests.conftest import Server, copied
+from tests.retrieval.pages import build_retriever, ingest, page
+from tests.stripping import Stripper, find_conditions, strip
+
+TENANTS, NAMES, PAGES = 20, 10, 3  # audiences for each tenant, pages for each audience
+PROBES = 10_000
+READERS = 3  # of each statement with a condition less
+RARE = 50  # times as rare as the others: paths that read everything there is
+
+SETTINGS = Settings()
+
+
+class Probe:
+    """One reader of one tenant, and a page that they look for, theirs or not."""
+
+    def __init__(self, tenant: Tenant, other: Tenant, rng: random.Random) -> None:
+        self.tenant = tenant
+        self.readers = tenant.draw_readers(rng)
+        self.database = tenant.database.reading_as(self.readers)
+        # One in eight looks for what is another tenant's.
+        wanted_of = other if rng.random() < 0.125 else tenant
+        self.canary = rng.choice(wanted_of.pages).canary
+        self.document_id = wanted_of.document_ids[self.canary]
+        self.section_ids = rng.sample(tenant.section_ids + other.section_ids, 20)
+        self.vector = np.asarray([rng.gauss(0, 1) for _ in range(DIMENSION)], dtype=np.float32)
+
+    @property
+    def allowed(self) -> set[str]:
+        return self.tenant.readable(self.readers)
+
+
+Path = Callable[[Probe], object]  # gives all that the reader is shown
+
+
+def _hits(probe: Probe, leg: Callable[..., Any], *asked: object) -> list[int]:
+    with probe.database.snapshot() as connection:
+        hits = leg(connection, *asked, probe.tenant.generation, DEFAULT)
+    return [hit.section_id for hit in hits]
+
+
+def _read(probe: Probe, load: Callable[..., Any], *asked: object, **more: object) -> Any:
+    with probe.database.snapshot() as connection:
+        return load(connection, *asked, **more)
+
+
+def _find_rarity(probe: Probe) -> object:
+    """The word, if it is told to be less rare than one that stands nowhere."""
+    rarity = _read(probe, search.load_rarity, [probe.canary, "nowhere"], probe.tenant.generation)
+    (_, known), (_, unknown) = rarity
+    return probe.canary if known != unknown else None
+
+
+def _find_trace(probe: Probe) -> UUID | None:
+    """The id of an answer about the page, as somebody may have it."""
+    with probe.database.unrestricted.transaction() as connection:
+        found: UUID | None = connection.execute(
+            text("SELECT trace_id FROM traces WHERE :id = ANY(document_ids) ORDER BY outcome"),
+            {"id": probe.document_id},
+        ).scalar()
+    return found
+
+
+def _find_fault(probe: Probe) -> object:
+    trace_id = _find_trace(probe)
+    return trace_id and _read(probe, faults.find_fault, trace_id, freshness_days=365)
+
+
+def _build_follow_up(probe: Probe) -> Arrival:
+    return Arrival(
+        question="and then?",
+        surface="slack",
+        team_id="T1",
+        channel_id="C1",
+        thread_ts=str(probe.document_id),
+        message_ts=f"{probe.document_id}.9",
+        user_id="U1",
+    )
+
+
+def _load_changes(probe: Probe) -> object:
+    with probe.database.snapshot() as connection:
+        found = page_changes.load(connection, datetime(2020, 1, 1, tzinfo=UTC))
+        return found, list(causes._load_namesakes(connection, found))
+
+
+NOT_THEIRS = "canary999x999"  # told of where a reader is shown ids alone
+PATHS: dict[str, Path] = {
+    "dense": lambda probe: _hits(probe, search.dense, probe.vector),
+    "lexical": lambda probe: _hits(probe, search.lexical, f"{probe.canary} common"),
+    "identifier": lambda probe: _hits(probe, search.identifier, f"{probe.canary} SHARED-77"),
+    "rarity": _find_rarity,
+    "terms": lambda probe: _read(
+        probe, search.load_terms, probe.section_ids, [probe.canary, "common"]
+    ),
+    "identifiers": lambda probe: _read(
+        probe, search.load_identifiers, probe.section_ids, [probe.canary]
+    ),
+    "standing": lambda probe: _read(
+        probe,
+        search.load_standing,
+        probe.tenant.generation,
+        identifiers=[probe.canary],
+        words=[probe.canary],
+    ),
+    "sections": lambda probe: list(_read(probe, search.load_sections, probe.section_ids).items()),
+    "page": lambda probe: _read(
+        probe, search.load_page, probe.document_id, probe.tenant.generation
+    ),
+    "existing": lambda probe: sorted(_read(probe, search.load_existing, probe.section_ids)),
+    "searched": lambda probe: abstaining.load_searched(probe.database),
+    "picker": lambda probe: feedback.find_pages(probe.database, f"title {probe.canary}"),
+    "picked page": lambda probe: feedback.load_page(probe.database, probe.document_id),
+    "page to confirm": lambda probe: confirming.load_page(probe.database, probe.document_id),
+    "stale page": lambda probe: stale_pages.load(probe.database, [probe.document_id], 365),
+    "home, sources": lambda probe: stats.load_sources(probe.database, 365),
+    "home, questions": lambda probe: traces.find_own(probe.database, "T1", "U1", limit=500),
+    "thread before": lambda probe: traces.find_past_answers(
+        probe.database, _build_follow_up(probe)
+    ),
+    "thread by hand": lambda probe: hand_answers.find_question(
+        probe.database, "C1", str(probe.document_id), f"{probe.document_id}.9"
+    ),
+    "case": lambda probe: cases.load(probe.database, f"flag-{probe.canary}.md"),
+    "review": lambda probe: review.load_review(probe.database, f"flag-{probe.canary}.md", 365),
+    "review, page": lambda probe: review.load_page(probe.database, probe.document_id),
+    "review, named": lambda probe: review.load_named(
+        probe.database, [Gold(doc=f"{probe.canary}.md")]
+    ),
+    "review, linked": lambda probe: (
+        probe.canary
+        if review.find_linked_page(probe.database, [f"https://wiki.example/{probe.canary}"])
+        else None
+    ),
+    "review, passage": lambda probe: (
+        probe.canary
+        if review.holds(probe.database, probe.document_id, f"Text of {probe.canary}")
+        else None
+    ),
+    # It holds no words: that there is one tells of the answer.
+    "fault": lambda probe: probe.canary if _find_fault(probe) else None,
+}
+RARE_PATHS: dict[str, Path] = {
+    "picker, all": lambda probe: feedback.find_pages(probe.database, "title"),
+    "stats": lambda probe: stats.load_stats(
+        probe.database, Scope(), viewer=Viewer(is_admin=True), settings=SETTINGS
+    ),
+    "gaps here": lambda probe: (
+        stats.load_stats(
+            probe.database,
+            Scope(channel_id="C1"),
+            viewer=Viewer(user_id="U4"),
+            settings=SETTINGS,
+        ).gaps
+    ),
+    "digest": lambda probe: digest.load(probe.database, SETTINGS),
+    "prompts": lambda probe: prompts.load(probe.database),
+    "cases": lambda probe: cases.list_cases(probe.database),
+    "page changes": _load_changes,
+}
+BY_SECTION = ("dense", "lexical", "identifier", "page", "existing")
+BY_HELD = ("terms", "identifiers")
+
+
+# Without the condition by which it finds its answer, a fault is that of another one.
+STRIPPED_PATHS = {**PATHS, **RARE_PATHS, "fault": _find_fault}
+
+
+def find_shown(name: str, probe: Probe, shown: Any) -> set[str]:
+    """The words that a path has given away."""
+    own = probe.tenant
+    if name in BY_SECTION:
+        known = set(own.section_ids)
+        return {
+            NOT_THEIRS if each not in known else next(iter(own.name_sections([each])))
+            for each in shown
+        }
+    if name in BY_HELD:
+        known = set(own.section_ids)
+        held = [section_id for section_id, words in shown.items() if words]
+        return {
+            NOT_THEIRS if each not in known else next(iter(own.name_sections([each])))
+            for each in held
+        }
+    return find_canaries(shown)
+
+
+def run(name: str, path: Path, probe: Probe) -> set[str]:
+    """The words that a probe of this path has shown, all of which are for its reader."""
+    shown = find_shown(name, probe, path(probe))
+    leaked = shown - probe.allowed
+    assert not leaked, f"{name}, as {probe.readers}, shows {sorted(leaked)[:3]}"
+    return shown
+
+
+@pytest.fixture(scope="module")
+def planted(server: Server, template: str) -> Iterator[list[Tenant]]:
+    """The tenants, in one database that no test writes to."""
+    with copied(server, template) as url:
+        first = Database(url, tenant_id="t0")
+        tenants = []
+        for number in range(TENANTS):
+            database = Database(url, tenant_id=f"t{number}")
+            database.engine.dispose()
+            database.engine = first.engine  # as all tenants of a process would share it
+            tenants.append(Tenant(database, plan(number, NAMES, PAGES)))
+        server.execute("ANALYZE", database=url.rpartition("/")[2].partition("?")[0])
+        yield tenants
+        first.close()
+
+
+def draw(tenants: Sequence[Tenant], rng: random.Random) -> Probe:
+    return Probe(*rng.sample(list(tenants), 2), rng)
+
+
+def test_ten_thousand_reads_of_every_path_show_nothing_to_the_wrong_reader(
+    planted: list[Tenant],
+) -> None:
+    rng, paths = random.Random(20_31), {**PATHS, **RARE_PATHS}
+    names = list(PATHS) * RARE + list(RARE_PATHS)
+    rng.shuffle(names)
+    run_names = [names[number % len(names)] for number in range(PROBES)]
+    shown: Counter[str] = Counter()
+    for name in run_names:
+        shown[name] += len(run(name, paths[name], draw(planted, rng)))
+    counted = Counter(run_names)
+    assert sum(len(each.pages) for each in planted) == TENANTS * (NAMES + 2) * PAGES == 720
+    assert sum(counted.values()) == PROBES
+    assert min(counted[name] for name in PATHS) >= 350
+    assert min(counted[name] for name in RARE_PATHS) >= 7
+    # None of this is for want of anything to show.
+    assert not {name for name in counted if not shown[name]}
+
+
+def test_the_policies_alone_hold_whichever_condition_is_taken_out(planted: list[Tenant]) -> None:
+    rng = random.Random(20_32)
+    stripper = Stripper()
+    with stripper.listening(planted[0].database.engine):
+        taken, unanswered = 0, 0
+        for name, path in STRIPPED_PATHS.items():
+            stripper.met.clear()
+            for _ in range(5):  # some statements are run only where there is something to show
+                run(name, path, draw(planted, rng))
+            for statement in list(stripper.met):
+                for number in range(len(find_conditions(statement))):
+                    taken += 1
+                    for _ in range(READERS):
+                        with stripper.stripping(statement, number):
+                            try:
+                                run(name, path, draw(planted, rng))
+                            # It gave more rows, or others, than are awaited.
+                            except (SQLAlchemyError, LookupError):
+                                unanswered += 1
+    assert taken >= 150
+    # Most were run as stripped, and most of these gave an answer.
+    assert stripper.stripped >= READERS * taken / 2
+    assert unanswered <= stripper.stripped / 4
+
+
+@pytest.mark.parametrize(
+    ("statement", "stripped"),
+    [
+        ("SELECT 1 FROM a WHERE x = 1", ["SELECT 1 FROM a WHERE true "]),
+        (
+            "SELECT 1 FROM a WHERE x = ')' AND y IN (SELECT 1 WHERE z) LIMIT 1",
+            [
+                "SELECT 1 FROM a WHERE true AND y IN (SELECT 1 WHERE z) LIMIT 1",
+                "SELECT 1 FROM a WHERE x = ')' AND true LIMIT 1",
+                "SELECT 1 FROM a WHERE x = ')' AND y IN (SELECT 1 WHERE true ) LIMIT 1",
+            ],
+        ),
+        (
+            "SELECT CASE WHEN a AND b THEN 1 END FROM t WHERE a BETWEEN 1 AND 2 OR c",
+            ["SELECT CASE WHEN a AND b THEN 1 END FROM t WHERE true "],
+        ),
+    ],
+)
+def test_each_condition_of_a_statement_can_be_taken_out(
+    statement: str, stripped: list[str]
+) -> None:
+    count = len(find_conditions(statement))
+    assert [strip(statement, number) for number in range(count)] == stripped
+
+
+def test_scores_and_counts_are_those_of_an_index_of_the_readable_pages_alone(
+    planted: list[Tenant], server: Server, template: str
+) -> None:
+    rng = random.Random(20_33)
+    for _ in range(10):
+        tenant = rng.choice(planted)
+        readers = tenant.draw_readers(rng)
+        allowed = tenant.readable(readers)
+        with copied(server, template) as url:
+            alone = Database(url, tenant_id="alone")
+            pages = [replace(each, audience=("public",)) for each in tenant.pages]
+            mirror = Tenant(alone, [each for each in pages if each.canary in allowed], asked=False)
+            asked = [rng.choice(tenant.pages).canary for _ in range(5)]
+            for canary in asked:
+                question = f"{canary} common SHARED-77"
+                assert _measure(tenant, readers, question) == _measure(mirror, readers, question)
+            alone.close()
+
+
+def _measure(tenant: Tenant, readers: Sequence[str], question: str) -> dict[str, object]:
+    """All numbers that a search for a question goes by, but those of vectors."""
+    database, generation = tenant.database.reading_as(readers), tenant.generation
+    with database.snapshot() as connection:
+        legs = {
+            leg.__name__: {
+                (next(iter(tenant.name_sections([hit.section_id]))), round(hit.score, 9))
+                for hit in leg(connection, question, generation, DEFAULT)
+            }
+            for leg in (search.lexical, search.identifier)
+        }
+        words = question.lower().split()[:2]
+        return {
+            **legs,
+            "rarity": search.load_rarity(connection, words, generation),
+            "searched": abstaining.load_searched(database),
+        }
+
+
+def test_whole_answers_show_nothing_to_the_wrong_reader(
+    database: Database, embedder: Embedder
+) -> None:
+    """120 questions through the whole path, about 24 pages of six audiences."""
+    names = ("public", "everyone", "group:S1", "group:S2", "channel:C3", "user:U4")
+    pages = [
+        Planted(canary=f"canary7x{number}", audience=(names[number % len(names)],))
+        for number in range(24)
+    ]
+    reads = [
+        page(each.path, f"# {each.canary} service\n\nThe {each.canary} service runs on port 80.\n")
+        for each in pages
+    ]
+    ingest(
+        database,
+        embedder,
+        *(
+            replace(read, document=replace(read.document, audience=each.audience))
+            for read, each in zip(reads, pages, strict=True)
+            if isinstance(read, Read)
+        ),
+    )
+    retriever = build_retriever(database, embedder)
+    answerer = Answerer(retriever=retriever, generator=Quoter(embedder))
+    rng, answered = random.Random(20_34), 0
+    for _ in range(120):
+        readers = ("public", *rng.sample(names[1:], rng.choice([0, 1, 2, 3])))
+        wanted = rng.choice(pages)
+        question = f"which port does the {wanted.canary} service run on?"
+        asked = ask_as(answerer.reading_as(readers), question)
+        allowed = {each.canary for each in pages if set(each.audience) & set(readers)}
+        shown = find_canaries((asked.retrieval.candidates, asked.answer.citations))
+        told = find_canaries((asked.answer.text, asked.answer.nearest)) - {wanted.canary}
+        assert shown | told <= allowed
+        answered += wanted.canary in shown and asked.answer.abstained_because is None
+    assert answered >= 20
+
+
+def ask_as(answerer: Answerer, question: str) -> Asked:
+    return ask(answerer, [Turn(speaker="user", text=question)])
