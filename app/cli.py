@@ -578,9 +578,10 @@ def stats(settings: Settings, days: int, as_json: bool) -> None:
 @click.pass_obj
 def serve(settings: Settings) -> None:
     """Run the Slack bot until it is stopped."""
-    from app import serve
+    from app import serve, serve_tenants
 
-    serve.run(settings)
+    run = serve.run if settings.slack_client_id is None else serve_tenants.run
+    run(settings)
 
 
 @main.command()

@@ -13,6 +13,7 @@ from app import (
     parts,
     secret_pages,
     serve,
+    serve_tenants,
     source_findings,
 )
 from app.config import Settings
@@ -56,7 +57,10 @@ def _examine_settings(settings: Settings) -> Iterator[Finding]:
     if settings.anthropic_api_key is None:
         yield findings.note("ANTHROPIC_API_KEY is not set: answers are quoted from the documents.")
     try:
-        serve.find_tokens(settings)
+        if settings.slack_client_id is None:
+            serve.find_tokens(settings)
+        else:
+            serve_tenants.find_secrets(settings)
     except ConfigError as error:
         yield findings.note(f"{error} The terminal does without.")
     if settings.eval_schedule is None and (settings.report_channel or settings.tickets):

@@ -8,7 +8,6 @@ from slack_bolt.oauth.callback_options import CallbackOptions, FailureArgs, Succ
 from slack_bolt.oauth.oauth_settings import OAuthSettings
 from slack_sdk import WebClient
 from slack_sdk.oauth.state_store.sqlalchemy import SQLAlchemyOAuthStateStore
-from sqlalchemy import Engine
 
 from app.installations import Installations, find_tenant_id
 
@@ -25,9 +24,7 @@ SCOPES = (
 log = logging.getLogger(__name__)
 
 
-def build_flow(
-    installations: Installations, *, client_secret: str, client: WebClient, engine: Engine
-) -> OAuthFlow:
+def build_flow(installations: Installations, *, client_secret: str, client: WebClient) -> OAuthFlow:
     """The pages on which a workspace installs the app."""
 
     def succeeded(args: SuccessArgs) -> BoltResponse:
@@ -54,6 +51,6 @@ def build_flow(
             redirect_uri_path=REDIRECT_PATH,
             callback_options=CallbackOptions(success=succeeded, failure=failed),
             installation_store=installations,
-            state_store=SQLAlchemyOAuthStateStore(STATE_S, engine, logger=quiet),
+            state_store=SQLAlchemyOAuthStateStore(STATE_S, installations.engine, logger=quiet),
         ),
     )

@@ -5,14 +5,15 @@ import re
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator
-from concurrent.futures import Executor, ThreadPoolExecutor
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from typing import TYPE_CHECKING
 
 from slack_bolt import Ack, App
 from slack_bolt.adapter.socket_mode import SocketModeHandler
+from slack_bolt.authorization import AuthorizeResult
 from slack_bolt.error import BoltError
 from slack_bolt.logger.messages import warning_client_prioritized_and_token_skipped
 from slack_bolt.middleware import SslCheck
@@ -44,15 +45,15 @@ from app.loop.review_messages import Reviews
 from app.loop.schedule import Schedule, running
 from app.metrics import MeasuredAnswerer, MeasuredExecutor, Metrics
 from app.rights import Rights, check_scopes
+from app.tenants import Tenant
 from app.workspace import Workspace
 from retrieval.db import Database
 from retrieval.errors import ConfigError
 
 if TYPE_CHECKING:  # takes seconds to import
+    from app.answering import Answerer
     from retrieval.retrieve import Retriever
 
-STOP_TIMEOUT_S = 25  # supervisors commonly kill after 30
-LISTENERS_TIMEOUT_S = 3
 # Bolt's default is 5: as many people opening App Home while Slack limits it would make us deaf.
 LISTENER_THREADS = 20  # chosen
 HTTP_PORT = 3000  # where Bolt's examples listen, too
@@ -71,7 +72,7 @@ def run(settings: Settings) -> None:
     the port taken.
     """
     from app import parts  # the models' libraries take seconds to import
-    from app.loop import nightly, trackers
+    from app.loop import trackers
 
     bot_token, app_token = find_tokens(settings)
     trackers.build(settings)  # raises now what it would raise at night
@@ -82,6 +83,37 @@ def run(settings: Settings) -> None:
         check_scopes(client)
     metrics = Metrics()
     answerer = parts.follow_index(parts.build_answerer(settings, database))
+    stop = threading.Event()
+    stop_on_signals(stop)
+    schedules = build_schedules(
+        settings, answerer.retriever, stop, lambda: client, lambda: [settings.tenant_id]
+    )
+    tenant = build_tenant(client, answerer, metrics, settings)
+    hearing: AbstractContextManager[object]
+    if app_token is None:
+        token = TokenCheck(client)
+        pages = web.build_web(database, metrics, bolt=tenant.bolt, is_hearing=token.is_taken)
+        hearing = web.listening(pages, settings.host, settings.port or HTTP_PORT)
+    else:
+        hearing = connected(tenant.bolt, app_token, database, metrics, settings)
+    with schedules:
+        serve_until(stop, hearing, tenant.close)
+    database.close()
+
+
+def build_tenant(
+    client: WebClient,
+    answerer: "Answerer",
+    metrics: Metrics,
+    settings: Settings,
+    authorize: Callable[[], AuthorizeResult] | None = None,
+) -> Tenant:
+    """What answers one workspace; it looks by itself for reviews that were missed.
+
+    authorize is by which token, where that may change, and as whom. Raises ConfigError as build_app
+    does.
+    """
+    database = answerer.retriever.database
     reviews = build_reviews(client, database, settings)
     jobs = Jobs(
         client=client,
@@ -95,9 +127,6 @@ def run(settings: Settings) -> None:
         follow=reviews.following,
         limits=build_limits(client, database, settings),
     )
-    stop = threading.Event()
-    stop_on_signals(stop)
-    syncs = syncing.build_schedules(settings, database, answerer.retriever, stop)
     app = build_app(
         client,
         database=database,
@@ -105,25 +134,50 @@ def run(settings: Settings) -> None:
         settings=settings,
         reviews=reviews,
         retriever=answerer.retriever,
+        authorize=authorize,
     )
     threading.Thread(target=reviews.show_missed, name="reviews", daemon=True).start()
-    hearing: AbstractContextManager[object]
-    if app_token is None:
-        token = TokenCheck(client)
-        pages = web.build_web(database, metrics, bolt=app, is_hearing=token.is_taken)
-        hearing = web.listening(pages, settings.host, settings.port or HTTP_PORT)
-    else:
-        hearing = connected(app, app_token, database, metrics, settings)
+    return Tenant(bolt=app, jobs=jobs, client=client)
+
+
+@contextmanager
+def build_schedules(
+    settings: Settings,
+    retriever: "Retriever",
+    stop: threading.Event,
+    find_client: Callable[[], WebClient | None],
+    list_tenants: Callable[[], Iterable[str]],
+) -> Iterator[None]:
+    """Do what comes by itself while the block runs.
+
+    Sources are synced and the night's run is told, by whom find_client has, for one tenant; what is
+    past keeping goes of all tenants. Raises ConfigError when SOURCES cannot be read.
+    """
+    from app.loop import nightly
+
+    database = retriever.database
+
+    def run_night(*, progress: Callable[[int, int], None]) -> None:
+        client = find_client()
+        if client is None:
+            log.warning("No night's run: tenant %s has not installed the app", settings.tenant_id)
+        else:
+            nightly.run(retriever, settings, client, progress=progress)
+
     nights = []
     if settings.eval_schedule is not None:
-        run_night = partial(nightly.run, answerer.retriever, settings, client)
         nights.append(Schedule(database, settings.eval_schedule, run_night, stop))
-    if settings.retention_days is not None:
-        delete = partial(retention.run, database, settings.retention_days)
-        nights.append(Schedule(database, retention.SCHEDULE, delete, stop, job=retention.JOB))
+    if (days := settings.retention_days) is not None:
+
+        def delete_expired(*, progress: Callable[[int, int], None]) -> None:
+            for tenant_id in list_tenants():
+                retention.run(database.for_tenant(tenant_id), days, progress=progress)
+
+        schedule = Schedule(database, retention.SCHEDULE, delete_expired, stop, job=retention.JOB)
+        nights.append(schedule)
+    syncs = syncing.build_schedules(settings, database, retriever, stop)
     with running(nights, stop), running(syncs, stop):
-        serve_until(stop, app, hearing, jobs)
-    database.close()
+        yield
 
 
 def find_tokens(settings: Settings) -> tuple[str, str | None]:
@@ -178,17 +232,20 @@ def build_app(
     settings: Settings,
     reviews: Reviews,
     retriever: "Retriever | None",
+    authorize: Callable[[], AuthorizeResult] | None = None,
 ) -> App:
     """The app with all its listeners; raises ConfigError when Slack does not take the token.
 
-    Without a retriever, no passage is proposed to reviewers.
+    Without a retriever, no passage is proposed to reviewers. With authorize, each request goes by
+    the token that it gives.
     """
     secret = settings.slack_signing_secret
     bolt_log = logging.getLogger("slack_bolt")
     bolt_log.addFilter(_is_no_token_warning)
     with _explained("SLACK_BOT_TOKEN", client):
         app = App(
-            client=client,
+            client=client if authorize is None else WebClient(base_url=client.base_url),
+            authorize=authorize,
             logger=bolt_log,
             signing_secret=secret.get_secret_value() if secret else "",
             # Where SLACK_VERIFICATION_TOKEN is set, Bolt reads it itself, and then refuses Slack.
@@ -198,9 +255,6 @@ def build_app(
         )
     # It shows all of a request that it refuses; `web` says that it did.
     logging.getLogger("slack_bolt.RequestVerification").setLevel(logging.WARNING)
-    if app.oauth_flow is not None:
-        # Bolt reads them itself, and would then look for other tokens than ours.
-        raise ConfigError("Unset SLACK_CLIENT_ID and SLACK_CLIENT_SECRET: Footnote has one token.")
     strangers.register(
         app, database, allowed=settings.channels, are_answered=settings.answer_strangers
     )
@@ -235,24 +289,16 @@ def build_app(
 
 
 def serve_until(
-    stop: threading.Event, app: App, hearing: AbstractContextManager[object], jobs: Jobs
+    stop: threading.Event, hearing: AbstractContextManager[object], close: Callable[[], None]
 ) -> None:
-    """Answer what comes while hearing is entered until stop is set, then finish what is begun."""
+    """Answer what comes while hearing is entered until stop is set, then close what is begun."""
     try:
         with hearing:
             log.info("Footnote is ready")
             stop.wait()
             log.info("Footnote stops")
     finally:
-        _shut_down(app.listener_runner.listener_executor)
-        jobs.close(STOP_TIMEOUT_S)
-
-
-def _shut_down(listeners: Executor) -> None:
-    """Let what was received become a job, but not wait for what Slack has put off."""
-    closing = threading.Thread(target=listeners.shutdown, daemon=True)
-    closing.start()
-    closing.join(LISTENERS_TIMEOUT_S)
+        close()
 
 
 @contextmanager

@@ -15,6 +15,9 @@ from slack_sdk.signature import SignatureVerifier
 from app.installations import Installations, OneRotator, find_tenant_id
 from app.jobs import Jobs
 
+STOP_TIMEOUT_S = 25  # supervisors commonly kill after 30
+LISTENERS_TIMEOUT_S = 3
+
 log = logging.getLogger(__name__)
 
 
@@ -25,6 +28,15 @@ class Tenant:
     bolt: App
     jobs: Jobs
     client: WebClient  # its token is the last that Slack gave us
+
+    def close(self) -> None:
+        """Let what was received become a job, and finish what is begun, as Jobs.close does."""
+        # What Slack has put off is not waited for.
+        listeners = self.bolt.listener_runner.listener_executor
+        closing = threading.Thread(target=listeners.shutdown, daemon=True)
+        closing.start()
+        closing.join(LISTENERS_TIMEOUT_S)
+        self.jobs.close(STOP_TIMEOUT_S)
 
 
 class Tenants:
@@ -73,15 +85,26 @@ class Tenants:
             if current is not None and tenant is not None:
                 tenant.client.token = current.bot_token
 
-    def close(self, timeout_s: float) -> None:
-        """As Jobs.close, for all at once."""
+    def close(self) -> None:
+        """As Tenant.close, for all at once."""
         with self._lock:
             tenants = list(self._known.values())
-        closing = [threading.Thread(target=each.jobs.close, args=(timeout_s,)) for each in tenants]
+        closing = [threading.Thread(target=tenant.close) for tenant in tenants]
         for thread in closing:
             thread.start()
         for thread in closing:
             thread.join()
+
+    def list_ids(self) -> list[str]:
+        """Whose the installations are."""
+        return [find_tenant_id(bot) for bot in self._installations.list_bots()]
+
+    def find_client(self, tenant_id: str) -> WebClient | None:
+        """By whom a tenant is told something that it has not asked for; None before it is there."""
+        for bot in self._installations.list_bots():
+            if find_tenant_id(bot) == tenant_id and (current := self._refresh(bot)) is not None:
+                return self._find(current).client
+        return None
 
     def _find_bot(self, request: BoltRequest) -> Bot | None:
         return self._installations.find_bot(

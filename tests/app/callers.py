@@ -29,8 +29,8 @@ class Caller:
     def __init__(self, port: int) -> None:
         self.port = port
 
-    def get(self, path: str) -> Reply:
-        return self._request("GET", path, b"", {})
+    def get(self, path: str, **headers: str) -> Reply:
+        return self._request("GET", path, b"", headers)
 
     def post(self, body: str | bytes, headers: Mapping[str, str]) -> Reply:
         raw = body.encode() if isinstance(body, str) else body

@@ -21,6 +21,7 @@ from slack_sdk.socket_mode.builtin.connection import Connection
 from app import posting, ragstats, serve, web
 from app.config import Settings, load_settings
 from app.metrics import Metrics
+from app.tenants import Tenant
 from retrieval.db import Database
 from retrieval.errors import ConfigError
 from tests.app.bot import Bot, find_rows
@@ -96,15 +97,6 @@ def test_an_unreachable_slack_is_told(slack: SlackStandIn, bot: Bot) -> None:
         build(slack, bot, slack.bot_token, "http://127.0.0.1:1/api/")
 
 
-def test_bolt_is_kept_from_looking_for_other_tokens(
-    slack: SlackStandIn, bot: Bot, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("SLACK_CLIENT_ID", "1.1")
-    monkeypatch.setenv("SLACK_CLIENT_SECRET", "secret")
-    with pytest.raises(ConfigError, match="Unset SLACK_CLIENT_ID"):
-        build(slack, bot, slack.bot_token)
-
-
 def test_a_token_in_the_environment_is_no_warning_and_others_stay(
     slack: SlackStandIn,
     bot: Bot,
@@ -117,11 +109,16 @@ def test_a_token_in_the_environment_is_no_warning_and_others_stay(
     assert [record.getMessage() for record in caplog.records] == ["something else"]
 
 
+def build_tenant(bot: Bot) -> Tenant:
+    client = posting.build_client(bot.slack.bot_token, bot.slack.api_url)
+    return Tenant(bolt=bot.app, jobs=bot.jobs, client=client)
+
+
 @contextmanager
 def serving(bot: Bot, hearing: AbstractContextManager[object]) -> Iterator[Event]:
     """The bot, serving until the event is set or the block left."""
     stop = Event()
-    thread = Thread(target=serve.serve_until, args=(stop, bot.app, hearing, bot.jobs))
+    thread = Thread(target=serve.serve_until, args=(stop, hearing, build_tenant(bot).close))
     thread.start()
     try:
         yield stop
@@ -186,7 +183,7 @@ def assert_answered(bot: Bot) -> None:
 def test_a_refused_app_token_is_told_by_its_name(slack: SlackStandIn, database: Database) -> None:
     bot = Bot(slack, database)
     with pytest.raises(ConfigError, match="Slack does not take SLACK_APP_TOKEN: invalid_auth"):
-        serve.serve_until(Event(), bot.app, connected(slack, bot, "xapp-wrong"), bot.jobs)
+        serve.serve_until(Event(), connected(slack, bot, "xapp-wrong"), build_tenant(bot).close)
 
 
 def test_with_a_port_socket_mode_shows_how_it_is(slack: SlackStandIn, database: Database) -> None:
