@@ -114,10 +114,11 @@ class Answerer:
 
         validity = Validity(today=datetime.now(UTC).date(), freshness_days=self.freshness_days)
         replaced = freshness.find_replaced(retrieval)
+        circular = freshness.find_circular(retrieval)
 
         def judge(answer: Answer) -> Answer:
-            marked = freshness.mark(answer.citations, validity, replaced)
-            return freshness.open_with_age(replace(answer, citations=marked), validity)
+            marked = freshness.mark(answer.citations, validity, replaced, circular)
+            return freshness.open_with_warning(replace(answer, citations=marked), validity)
 
         def write(answer: Answer) -> None:
             tell(Writing(answer=judge(answer)))

@@ -2,20 +2,15 @@
 
 import re
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from itertools import accumulate, groupby
+from itertools import accumulate
 
 from app import cleaning, hidden
 from app.records import Answer, Citation
 from retrieval.records import StoredSection
 from retrieval.statements import Block, Statement, parse, parse_blocks, statement_at
-
-# As long as an introduction, or the sentence that says what the pages do not tell; chosen. More may
-# be what a page's author has told the model to say.
-UNCITED_WORDS = 40
-_NOTHING = ((-1, ""),)  # what is cited by a piece that rests on nothing: no section's text
 
 _EMPTY_CELLS = re.compile(r"(?:\|[ \t–—-]*)+\Z")  # at the end of a row
 
@@ -41,17 +36,15 @@ def check(pieces: Sequence[Piece], sections: Sequence[StoredSection]) -> Answer:
 
     A cited text that does not stand word for word in its section is dropped; white space
     apart, the comparison is exact. A piece that is left without any is not shown, as its claim
-    rests on nothing; what cited nothing is shown if it is no longer than UNCITED_WORDS on end.
-    Without a single cited text left there is no answer to show: it abstains as UNSUPPORTED, with an
-    empty text. A section has one marker. A citation's heading path is that of the statement with
-    which its cited text begins.
+    rests on nothing; what cited nothing is shown. Without a single cited text left there is no
+    answer to show: it abstains as UNSUPPORTED, with an empty text. A section has one marker. A
+    citation's heading path is that of the statement with which its cited text begins.
 
     Markers written by the model are removed, and its links lose their address, unless that
-    is the URL of one of the sections; other bare URLs stay as code where a section holds
-    them, which is not clickable. Text in code is left as it is.
+    is the URL of one of the sections; of other bare URLs and e-mail addresses, `cleaning` says
+    what becomes. Text in code is left as it is.
     """
     pieces = [piece for piece in map(_normal, pieces) if piece.text]
-    pieces = list(_question_uncited(pieces))
     citations: dict[int, Citation] = {}  # by section_id, in order of first use
     marks: list[Mark] = []
     text = ""
@@ -78,10 +71,12 @@ def check(pieces: Sequence[Piece], sections: Sequence[StoredSection]) -> Answer:
     if dropped:
         text, _ = _mend(text, Piece(text="\n"), marks)
     text, places = cleaning.apply(text, cleaning.html(text), [mark.place for mark in marks])
+    text, places = cleaning.apply(text, cleaning.disguises(text), places)
     urls = {section.url for section in sections}
-    removals = cleaning.unwanted(text, urls=urls, sources=[section.text for section in sections])
-    text, places = cleaning.apply(text, removals, places)
-    text, places = cleaning.apply(text, cleaning.leftovers(text, urls=urls), places)
+    sources = [section.text for section in sections]
+    for find_edits in (cleaning.unwanted, cleaning.leftovers):
+        edits = find_edits(text, urls=urls, sources=sources)
+        text, places = cleaning.apply(text, edits, places)
     if not text.strip():
         return Answer(text="", abstained_because="UNSUPPORTED")
     text = _close_fence(text)
@@ -89,6 +84,30 @@ def check(pieces: Sequence[Piece], sections: Sequence[StoredSection]) -> Answer:
     # Without the blanks before it, but for those that make it code, in which all was left.
     text = re.sub(r"\A(?:[ \t]*\n)*(?: {1,3}(?![ \t]))?", "", insert(text, marks).rstrip())
     return Answer(text=text, citations=tuple(citations.values()))
+
+
+def leave_out(answer: Answer, spans: Iterable[tuple[int, int]]) -> Answer:
+    """The answer without these parts of its text, in order, and the citations of nothing else.
+
+    Without one that is left it abstains, as in check.
+    """
+    text, _ = cleaning.apply(answer.text, ((start, end, "") for start, end in spans), [])
+    found = cleaning.find_markers(text)
+    numbers = {
+        marker: number for number, marker in enumerate(dict.fromkeys(m for m, _ in found), 1)
+    }
+    text, _ = cleaning.apply(text, [(*span, f"[{numbers[m]}]") for m, span in found], [])
+    kept = sorted(
+        (
+            replace(each, marker=numbers[each.marker])
+            for each in answer.citations
+            if each.marker in numbers
+        ),
+        key=lambda each: each.marker,
+    )
+    if not kept:
+        return Answer(text="", abstained_because="UNSUPPORTED")
+    return replace(answer, text=text.strip(), citations=tuple(kept))
 
 
 def insert(text: str, marks: Sequence[Mark]) -> str:
@@ -107,16 +126,6 @@ def _normal(piece: Piece) -> Piece:
     behind what nobody has checked. NUL, for one, stands for code in cleaning."""
     text = piece.text.replace("\r\n", "\n").replace("\r", "\n")
     return replace(piece, text=hidden.remove(text))
-
-
-def _question_uncited(pieces: Sequence[Piece]) -> Iterator[Piece]:
-    """The pieces, of which those that cite nothing for too long are said to rest on nothing."""
-    for is_cited, group in groupby(pieces, key=lambda piece: bool(piece.cited)):
-        run = list(group)
-        is_long = sum(len(piece.text.split()) for piece in run) > UNCITED_WORDS
-        yield from (
-            (replace(each, cited=_NOTHING) for each in run) if (is_long and not is_cited) else run
-        )
 
 
 def _drop(text: str, dropped: str) -> str:
@@ -172,7 +181,7 @@ def build_citation(section: StoredSection, span: tuple[int, int], marker: int) -
         path=section.path,
         title=section.title,
         heading_path=statement.heading_path if statement else section.heading_path,
-        url=section.url,
+        url=section.find_url(span[0]),
         cited_text=section.text[slice(*span)],
         owner=section.owner,
         updated_at=section.updated_at,

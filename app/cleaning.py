@@ -4,8 +4,10 @@ import re
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from html import unescape
 
-from app.mrkdwn import LINE_BREAK, TAG
+from app import hidden
+from app.mrkdwn import EMAIL, LINE_BREAK, TAG
 from retrieval.statements import parse_blocks
 
 Span = tuple[int, int]  # half-open
@@ -15,7 +17,7 @@ LINK_REMOVED = "(link removed)"
 
 # No part of these looks further than the next bracket of its kind or a fixed number of
 # characters: 100 kB of brackets take as long as 100 kB of words.
-_MARKER = r"\[\^?\d{1,3}(?:[ \t]?[,;–-][ \t]?\^?\d{1,3})*\]|【[^【】\n]{0,40}】"
+_MARKER = r"\[\^?[1-9]\d{0,2}(?:[ \t]?[,;–-][ \t]?\^?\d{1,3})*\]|【[^【】\n]{0,40}】"
 _LABEL = r"(?:[^\[\]]|\[[^\[\]]*\])*"
 _ADDRESS = r"[^()\s<>]*(?:\([^()\s<>]*\)[^()\s<>]*)*"
 _TITLE = r"\s{1,9}(?:\"[^\"\n]*\"|'[^'\n]*'|\([^()\n]*\))"
@@ -23,11 +25,22 @@ _URL = r"(?:[A-Za-z][A-Za-z0-9+.-]{1,20}://|(?<![^\W_])www\.|\bmailto:)[^\s<>\"`
 _UNWANTED = re.compile(
     rf"!?\[(?P<label>{_LABEL})\]\(\s{{0,9}}<?(?P<address>{_ADDRESS})>?(?:{_TITLE})?\s{{0,9}}\)"
     rf"|(?P<marker>{_MARKER})|<(?P<angle>[^<>\n]*)>|(?P<url>{_URL})"
+    rf"|(?P<mail>{EMAIL.pattern})"
 )
 _MAIL = re.compile(r"mailto:([\w.+-]+@[\w-]+(?:\.[\w-]+)+)")  # an address alone, no message to it
-_LEFT_OVER = re.compile(rf"{_MARKER}|(?P<url>{_URL})")
+_LEFT_OVER = re.compile(rf"{_MARKER}|(?P<url>{_URL})|(?P<mail>{EMAIL.pattern})")
 _IS_MARKER = re.compile(_MARKER)
 _IS_URL = re.compile(_URL)
+# What a browser opens elsewhere; of others, as s3://… and http://localhost:8080, nobody gets any.
+_WEB = re.compile(
+    r"(?:https?|ftp)://(?!(?:localhost|127\.0\.0\.1)(?::\d+)?(?:/|\Z))|www\.|mailto:", re.IGNORECASE
+)
+_NAME = re.compile(r"[^\W\d]\w{0,60}\Z")  # before an index: args[1]
+# Escapes of what needs none, and entities: behind them https\:&sol;/evil.example is a link.
+_DISGUISED = re.compile(
+    r"\\\\|\\(?P<escaped>[:/@]|\.(?=\w))|&(?:[a-z][a-z0-9]{1,31}|#\d{1,7}|#x[0-9a-f]{1,6});",
+    re.IGNORECASE,
+)
 _HTML = re.compile(rf"(?P<line_break>{LINE_BREAK.pattern})|{TAG.pattern}", re.IGNORECASE)
 _IS_TAG = re.compile(r"/?(?:a|img|iframe|script|link|form|area|object|embed|video|audio)\b", re.I)
 
@@ -105,13 +118,26 @@ def html(text: str) -> Iterator[Edit]:
                 yield *match.span(), line_break if match["line_break"] else ""
 
 
+def disguises(text: str) -> Iterator[Edit]:
+    """The edits that show as written what others look for, and take out what is not seen."""
+    code = list(code_spans(text))
+    for match in _DISGUISED.finditer(text):
+        shown = match["escaped"] or unescape(match[0])
+        seen = hidden.remove(shown)
+        is_address = bool(match["escaped"]) or re.fullmatch(r"[A-Za-z0-9:/.@]", shown)
+        if (is_address or not seen) and not any(a <= match.start() < b for a, b in code):
+            yield *match.span(), seen
+
+
 def unwanted(text: str, *, urls: Collection[str], sources: Sequence[str]) -> Iterator[Edit]:
     """The edits that take out markers, and the addresses of links to anything but urls.
 
     A bare URL becomes code where one of the sources holds it, to be copied but not clicked,
-    and is removed otherwise: it may carry data away. Code is left as it is.
+    and is removed otherwise if it leads into the web: it may carry data away. An e-mail address
+    that no source holds becomes code; so does an index that one does. Code is left as it is.
     """
     masked = _mask(text)
+    mails = _find_mails(sources)
     # Between as many backticks as also stand alone somewhere, a URL would open code there.
     alone = {len(match[0]) for match in re.finditer("`+", masked)}
     ticks = "`" * next(size for size in range(1, len(alone) + 2) if size not in alone)
@@ -120,25 +146,37 @@ def unwanted(text: str, *, urls: Collection[str], sources: Sequence[str]) -> Ite
         done = start
         for match in _UNWANTED.finditer(masked, start, end):
             if match["marker"] is not None:
-                edit = _without_marker(text, *match.span(), done)
+                edit = index(match, done) or _without_marker(text, *match.span(), done)
                 done = edit[1]
                 yield edit
                 continue
             done = match.end()
-            if match["url"] is not None:
+            if match["mail"] is not None:
+                yield *match.span(), mail(match["mail"])
+            elif match["url"] is not None:
                 yield from bare(_url(match), _url(match))
             elif match["angle"] is not None:
                 yield from angle(match)
             else:
                 yield from link(match.span(), match.span("label"), match.span("address"))
 
+    def index(match: re.Match[str], done: int) -> Edit | None:
+        name = _NAME.search(masked, done, match.start())
+        written = f"{name[0]}{match[0]}" if name else ""
+        if not name or not any(written in source for source in sources):
+            return None
+        return name.start(), match.end(), f"{ticks}{written}{ticks}"
+
+    def mail(address: str) -> str:
+        return address if address in mails else f"{ticks}{address}{ticks}"
+
     def bare(written: Span, whole: Span) -> Iterator[Edit]:
         url = text[slice(*written)]
-        if mail := _MAIL.fullmatch(url):
-            yield *written, mail[1]
+        if found := _MAIL.fullmatch(url):
+            yield *written, mail(found[1])
         elif url not in urls:
-            held = any(url in source for source in sources)
-            yield *whole, f"{ticks}{url}{ticks}" if held else LINK_REMOVED
+            stays = not _WEB.match(url) or any(url in source for source in sources)
+            yield *whole, f"{ticks}{url}{ticks}" if stays else LINK_REMOVED
 
     def angle(match: re.Match[str]) -> Iterator[Edit]:
         start, end = match.span("angle")
@@ -150,13 +188,16 @@ def unwanted(text: str, *, urls: Collection[str], sources: Sequence[str]) -> Ite
             yield from link(match.span(), (start, bar), (bar + 1, end))
         elif first:
             yield from bare(_url(first), match.span())
+        elif EMAIL.fullmatch(match["angle"]):
+            yield *match.span(), mail(match["angle"])
         elif _IS_TAG.match(text, start, end):
             yield *match.span(), ""
 
     def link(whole: Span, label: Span, address: Span) -> Iterator[Edit]:
         url, words = text[slice(*address)], text[slice(*label)]
-        if mail := _MAIL.fullmatch(url):
-            yield *whole, mail[1] if mail[1] in words else f"{words} ({mail[1]})"
+        if found := _MAIL.fullmatch(url):
+            shown = mail(found[1])
+            yield *whole, shown if found[1] in words else f"{words} ({shown})"
             return
         if re.fullmatch(r"[\s\[\]^\d]*", words):
             yield *whole, ""  # A marker, written as a link.
@@ -169,17 +210,31 @@ def unwanted(text: str, *, urls: Collection[str], sources: Sequence[str]) -> Ite
     yield from edits(0, len(text))
 
 
-def leftovers(text: str, *, urls: Collection[str]) -> Iterator[Edit]:
+def leftovers(text: str, *, urls: Collection[str], sources: Sequence[str]) -> Iterator[Edit]:
     """The edits that make harmless what took shape when something else was removed.
 
     Removing [2] from [[2]1] leaves a marker, and backticks that come to stand together no
     longer close. Nothing is taken out here, so nothing new takes shape.
     """
+    mails = _find_mails(sources)
     for match in _LEFT_OVER.finditer(_mask(text)):
-        if match["url"] is None:
+        if match["mail"] is not None:
+            if match["mail"] not in mails:
+                yield *match.span(), LINK_REMOVED
+        elif match["url"] is None:
             yield *match.span(), _in_round_brackets(match)
         elif text[slice(*_url(match))] not in urls:
             yield *match.span(), LINK_REMOVED
+
+
+def _find_mails(sources: Sequence[str]) -> frozenset[str]:
+    return frozenset(mail for source in sources for mail in EMAIL.findall(source))
+
+
+def find_markers(text: str) -> list[tuple[int, Span]]:
+    """The markers of an answer that was checked, and where they are."""
+    masked = _mask(text)
+    return [(int(match[1]), match.span()) for match in re.finditer(r"\[(\d{1,3})\]", masked)]
 
 
 def marker_removals(text: str) -> Iterator[Edit]:

@@ -97,12 +97,14 @@ def ingest(
     from retrieval.sources import folder
     from retrieval.sources.catalog import Source
 
+    if tenant in (None, settings.tenant_id):
+        syncing.refuse_named(settings, source or path.resolve().name)
     settings = settings.model_copy(update={"tenant_id": tenant} if tenant else {})
     click.echo(f"{len(folder.find_files(path)):,} files in {path}", err=True)
     opened = open_database(settings)
     name = sync.name_source(opened, path, source)
     described = Source(name=name, path=path, base_url=base_url)
-    cli_sync.run(syncing.build_syncer(settings, opened), described, prune=prune)
+    cli_sync.run(sync.ingest, syncing.build_syncer(settings, opened), described, prune=prune)
 
 
 @main.command()

@@ -14,7 +14,7 @@ from app.config import Settings
 @click.option("--source", help="Of which source the pages are, where others have such pages.")
 @click.pass_obj
 def verify(settings: Settings, pages: tuple[str, ...], by: str | None, source: str | None) -> None:
-    """Say that pages, each given by its path or title, are still true.
+    """Say that pages, each given by its path, title or address, are still true.
 
     They count as verified today, until they are stale again. Either all of them do, or none.
     """

@@ -1,5 +1,6 @@
 """`footnote purge`: deletes for good what is known of a person, of a page, or for too long."""
 
+import re
 from collections.abc import Callable
 from datetime import UTC, datetime
 from functools import partial
@@ -11,10 +12,12 @@ from app import commands, posting, purging, retention
 from app.config import Settings
 from app.counting import count
 from app.purging import Purged
-from retrieval import purged
+from retrieval import purged, source_locks
 from retrieval.db import Database
 from retrieval.errors import ConfigError
 from retrieval.purged import Page
+
+_USER_ID = re.compile(r"[UW][A-Z0-9]+")
 
 Purge = Callable[[Connection], Purged]
 
@@ -44,6 +47,11 @@ def purge(
         raise click.UsageError("Give --user, --page or --expired, one of the three.")
     if path is None and (source or readmit):
         raise click.UsageError("--source and --readmit go with --page.")
+    if user_id is not None and not _USER_ID.fullmatch(user_id):
+        raise click.UsageError(
+            "--user takes a Slack user id such as U012ABCDEF: in Slack, it is in a person's "
+            "profile under ⋮, Copy member ID."
+        )
     opened = commands.open_database(settings)
     if user_id is not None:
         _purge(settings, opened, partial(purging.purge_person, user_id=user_id), yes=yes)
@@ -55,9 +63,7 @@ def purge(
         if readmit:
             _readmit(opened, page)
             return
-        from retrieval import indexing
-
-        with indexing.only_one(opened, page.source):  # an ingest may have read it already
+        with source_locks.only_one(opened, page.source):  # an ingest may have read it already
             _purge(settings, opened, partial(purging.purge_page, page=page), yes=yes)
 
 

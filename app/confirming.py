@@ -1,21 +1,25 @@
 """Pages that somebody says are still true: which page is meant, who may say so, and keeping it."""
 
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 
 from sqlalchemy import Connection, text
 
+from app.rights import Rights
+from retrieval import verifying
 from retrieval.db import Database
 from retrieval.errors import ConfigError
 
 MOST_NAMED = 5  # pages of one name that are listed
 
 # An owner that Slack knows: a person or a user group, by id, or mentioned in Slack. Ids have a
-# digit, and SUPPORT has none.
+# digit, and SUPPORT has none. Or a person by e-mail address, also with a name.
 _PERSON = re.compile(r"<?@?([UW](?=[A-Z]*\d)[A-Z0-9]{5,})(?:\|[^>]*)?>?")
 _GROUP = re.compile(r"(?:<!subteam\^)?(S(?=[A-Z]*\d)[A-Z0-9]{5,})(?:\|[^>]*)?>?")
+_EMAIL = re.compile(r"(?:[^<>]*<)?(?:mailto:)?([^\s<>@|:]+@[^\s<>@|]+)(?:\|[^>]*)?>?")
+_FORMS = (("user", _PERSON), ("group", _GROUP), ("email", _EMAIL))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,11 +35,14 @@ class OwnedPage:
 
 
 def find_pages(database: Database, names: Sequence[str], source: str | None) -> list[OwnedPage]:
-    """The page that each name is of: a path, or else a title, whatever its case.
+    """The page that each name is of: a path, or else a title or an address, whatever its case.
 
-    Raises ConfigError for a name of none, or of several, saying which they are.
+    Raises ConfigError for a name of none, or of several, saying which they are, and for a source
+    that has no pages.
     """
     with database.transaction() as connection:
+        if source is not None:
+            _check_source(connection, source)
         return [_find_page(connection, name, source) for name in names]
 
 
@@ -56,32 +63,43 @@ def confirm(database: Database, document_ids: Collection[int], by: str) -> int:
     """Have pages count as verified today, in UTC; how many of them are there for who reads."""
     with database.transaction() as connection:
         return connection.execute(
-            text("""
+            text(f"""
                 UPDATE documents
                 SET confirmed_on = today, confirmed_by = :by,
-                    verified_at = greatest(stated_on, today)
-                FROM (SELECT CAST(now() AT TIME ZONE 'UTC' AS date) AS today) AS clock
+                    verified_at = {verifying.build_sql("stated_on", "today")}
+                FROM (SELECT {verifying.TODAY} AS today) AS clock
                 WHERE document_id = ANY(:document_ids)
             """),
             {"document_ids": list(document_ids), "by": by},
         ).rowcount
 
 
-def find_owner_id(owner: str | None) -> str | None:
-    """The name of the person or user group in Slack that an owner is, as audiences have it."""
-    for kind, form in (("user", _PERSON), ("group", _GROUP)):
-        if found := form.fullmatch((owner or "").strip()):
-            return f"{kind}:{found[1]}"
-    return None
+def split_owners(owner: str | None) -> list[str]:
+    """The owners of a page that names several, with commas or semicolons between them."""
+    return [name for each in re.split("[,;]", owner or "") if (name := each.strip())]
 
 
-def find_expert_id(page: OwnedPage, experts: Mapping[str, str]) -> str | None:
-    """The channel or user group that is named for a page's owner, else for its source.
+def find_owner_names(owner: str | None) -> list[str]:
+    """The people and user groups in Slack that owners are, as audiences have it, or email:ADDRESS.
+
+    An address is in lower case.
+    """
+    return [
+        f"{kind}:{found[1].lower() if kind == 'email' else found[1]}"
+        for each in split_owners(owner)
+        for kind, form in _FORMS
+        if (found := form.fullmatch(each))
+    ]
+
+
+def find_expert_ids(page: OwnedPage, experts: Mapping[str, str]) -> list[str]:
+    """The channels and user groups that are named for a page's owners, else that for its source.
 
     Not that for anything else: who helps with any question does not know every page.
     """
-    topics = (page.owner, page.source)
-    return next((experts[topic] for topic in topics if topic and topic in experts), None)
+    owners = dict.fromkeys([page.owner or "", *split_owners(page.owner)])
+    named = [experts[owner] for owner in owners if owner in experts]
+    return named or [experts[each] for each in (page.source,) if each in experts]
 
 
 def may_confirm(
@@ -90,41 +108,51 @@ def may_confirm(
     *,
     admins: Collection[str],
     experts: Mapping[str, str],
-    has: Callable[[str, str], bool],
+    rights: Rights,
 ) -> bool:
-    """Whether a person may say that a page is still true: its owner, one of those who are named
-    for it, or an admin.
-
-    has tells whether a group or channel is a person's.
-    """
+    """Whether a person may say that a page is still true: an owner of it, one of those who are
+    named for it, or an admin."""
     if user_id in admins:
         return True
-    expert_id = find_expert_id(page, experts)
-    names = [find_owner_id(page.owner), expert_id and _name_expert(expert_id)]
-    return any(has(name, user_id) for name in names if name)
+    names = [*find_owner_names(page.owner), *map(_name_expert, find_expert_ids(page, experts))]
+    return any(
+        address == rights.find_email(user_id) if kind == "email" else rights.has(name, user_id)
+        for name in names
+        for kind, _, address in (name.partition(":"),)
+    )
 
 
 def _name_expert(expert_id: str) -> str:
     return f"{'group' if expert_id.startswith('S') else 'channel'}:{expert_id}"
 
 
+def _check_source(connection: Connection, source: str) -> None:
+    known = connection.execute(text("SELECT DISTINCT source FROM documents ORDER BY 1")).scalars()
+    names = known.all()
+    if source not in names:
+        there = f"There are pages of {', '.join(names)}." if names else "There are no pages yet."
+        raise ConfigError(f"No page is of a source called {source!r}. {there}")
+
+
 def _find_page(connection: Connection, name: str, source: str | None) -> OwnedPage:
-    for column in ("path", "title"):
+    whole = name.partition("#")[0]  # a page's address, where that of a heading is given
+    for column, wanted in (("path", name), ("title", name), ("url", name), ("url", whole)):
         rows = connection.execute(
             text(f"""
                 SELECT document_id, source, path, title, owner, verified_at FROM documents
-                WHERE lower({column}) = lower(:name)
+                WHERE lower({column}) = lower(:wanted) AND :wanted <> ''
                 AND (CAST(:source AS text) IS NULL OR source = :source)
                 ORDER BY source, path
             """),
-            {"name": name, "source": source},
+            {"wanted": wanted, "source": source},
         ).all()
         if len(rows) > 1:
             raise ConfigError(_build_ambiguity(name, [OwnedPage(**row._mapping) for row in rows]))
         if rows:
             return OwnedPage(**rows[0]._mapping)
     raise ConfigError(
-        f"No page is called {name!r}. Give its path below the source's folder, or its title."
+        f"No page is called {name!r}. Give its path below the source's folder, its title or its "
+        "address."
     )
 
 

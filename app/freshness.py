@@ -1,7 +1,7 @@
 """Which cited pages may no longer hold: long unverified, replaced, or unlike an older one; pure."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 
@@ -16,7 +16,7 @@ OLDER = "older than"  # begins what a caveat says of a page that has a later edi
 SUPERSEDED = "says that it no longer holds"
 MOST_DIFFERENT = 2  # older pages that are named beside one that holds
 TITLE_LENGTH = 40
-OWNER_LENGTH = 60
+OWNER_LENGTH = 60  # and of what a page names in its place
 
 # In an answer's Markdown, what can be shown as it is: no style, link, mention or marker.
 _PLAIN = re.compile(r"[\w ,'@+-]+")
@@ -27,18 +27,24 @@ class Replaced:
     """An older page of which a part was found, too, and the one that holds in its place."""
 
     title: str
+    path: str
+    source: str
     verified_at: date | None
     document_id: int  # of the one that holds
     words: frozenset[str]  # of the part that was found
 
 
 def mark(
-    citations: Sequence[Citation], validity: Validity, replaced: Sequence[Replaced] = ()
+    citations: Sequence[Citation],
+    validity: Validity,
+    replaced: Sequence[Replaced] = (),
+    circular: Collection[int] = (),
 ) -> tuple[Citation, ...]:
     """The citations, with a caveat where the page is stale, says that it no longer holds, or where
     another one is a later edition of it; and with the older pages that each differs from.
 
-    When editions were verified tells nothing: each shows that itself.
+    When editions were verified tells nothing: each shows that itself. Of circular pages, given by
+    document_id, it is not told what they name in their place.
     """
     return tuple(
         replace(
@@ -46,26 +52,35 @@ def mark(
             is_stale=_is_stale(each, validity),
             caveat=_build_caveat(each, citations, validity),
             differs_from=tuple(_name_different(each, replaced)),
+            superseded_by=None if each.document_id in circular else each.superseded_by,
         )
         for each in citations
     )
 
 
-def open_with_age(answer: Answer, validity: Validity) -> Answer:
-    """The answer; where what it says first rests on a stale page, it opens by saying so.
+def open_with_warning(answer: Answer, validity: Validity) -> Answer:
+    """The answer; where what it says first rests on a page that is stale or says that it no longer
+    holds, it opens by saying so.
 
     That is known as soon as there is a first footnote, so that what is seen of an answer while it
     is written begins as the whole does. Owners are data: nobody is called.
     """
     lead = next(iter(answer.citations), None)
-    if lead is None or not lead.is_stale or lead.verified_at is None:
+    known = list(_find_faults(lead, validity)) if lead else []
+    if lead is None or not known:
         return answer
-    age = _build_age((validity.today - lead.verified_at).days)
-    notice = (
-        f"The best page that I found was last verified {age} ago ({lead.verified_at}). "
-        f"{_build_advice(lead.owner)}"
-    )
-    return replace(answer, text=f"{notice}\n\n{answer.text}")
+    notice = [f"The best page that I found {' and '.join(known)}.", _build_advice(lead.owner)]
+    if lead.superseded_by:
+        notice.insert(1, f"In its place it names {_show(lead.superseded_by)}.")
+    return replace(answer, text=f"{' '.join(notice)}\n\n{answer.text}")
+
+
+def _find_faults(page: Citation, validity: Validity) -> Iterator[str]:
+    if page.is_stale and page.verified_at:
+        age = _build_age((validity.today - page.verified_at).days)
+        yield f"was last verified {age} ago ({page.verified_at})"
+    if page.is_superseded:
+        yield SUPERSEDED
 
 
 def find_replaced(retrieval: Retrieval) -> tuple[Replaced, ...]:
@@ -77,6 +92,8 @@ def find_replaced(retrieval: Retrieval) -> tuple[Replaced, ...]:
     return tuple(
         Replaced(
             title=each.section.title,
+            path=each.section.path,
+            source=each.section.source,
             verified_at=each.section.verified_at,
             document_id=each.document_id,
             words=words,
@@ -86,28 +103,47 @@ def find_replaced(retrieval: Retrieval) -> tuple[Replaced, ...]:
     )
 
 
+def find_circular(retrieval: Retrieval) -> frozenset[int]:
+    """Of the pages that were found, those that are replaced by themselves, or by one another."""
+    sections = {each.section.document_id: each.section for each in retrieval.candidates}
+
+    def find(page: StoredSection) -> StoredSection | None:
+        return editions.find_successor(page, sections.values())
+
+    return frozenset(key for key, page in sections.items() if editions.goes_round(page, find))
+
+
 def _read_words(section: StoredSection) -> frozenset[str]:
     return frozenset(build_words(section.text).split())
 
 
 def _name_different(citation: Citation, replaced: Sequence[Replaced]) -> Iterator[str]:
     names = dict.fromkeys(
-        _name(each) for each in replaced if each.document_id == citation.document_id
+        _name(each, citation) for each in replaced if each.document_id == citation.document_id
     )
     yield from list(names)[:MOST_DIFFERENT]
 
 
-def _name(page: Replaced) -> str:
-    title = mrkdwn.flatten(page.title, TITLE_LENGTH)
-    return f"{title} ({page.verified_at})" if page.verified_at else title
+def _name(page: Replaced, other: Citation) -> str:
+    """By its title or, where that is the other's, by where it is."""
+    if page.title != other.title:
+        name = mrkdwn.flatten(page.title, TITLE_LENGTH)
+    elif page.path != other.path:
+        name = mrkdwn.flatten(page.path, TITLE_LENGTH)
+    else:
+        name = f"its copy in {mrkdwn.flatten(page.source, TITLE_LENGTH)}"
+    return f"{name} ({page.verified_at})" if page.verified_at else name
 
 
 def _build_advice(owner: str | None) -> str:
     if not owner:
         return "It names no owner: check before you rely on it."
-    shown = mrkdwn.flatten(owner, OWNER_LENGTH).replace("`", "'")
-    shown = shown if _PLAIN.fullmatch(shown) else f"`{shown}`"
-    return f"Its owner is {shown}: ask before you rely on it."
+    return f"Its owner is {_show(owner)}: ask before you rely on it."
+
+
+def _show(words: str) -> str:
+    shown = mrkdwn.flatten(words, OWNER_LENGTH).replace("`", "'")
+    return shown if _PLAIN.fullmatch(shown) else f"`{shown}`"
 
 
 def _is_stale(citation: Citation, validity: Validity) -> bool:

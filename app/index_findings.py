@@ -27,29 +27,50 @@ def examine(connection: Connection, embedder: Embedder, reranker: Reranker) -> I
     active = generations.load(connection, "active")
     if active is None:
         yield findings.error("Nothing is indexed. Run `footnote ingest` on a folder of documents.")
+        problem = None
     else:
-        yield _examine_model(active, embedder)
+        problem = _find_problem(active, embedder)
+        fitting = generations.find_fitting(connection, embedder, DEFAULT)
+        yield _examine_model(active, embedder, problem, fitting)
         yield _examine_relevance(connection, active, embedder, reranker)
     listed = indexes.load(connection)
     is_measured = any(each.state == "active" and each.measured for each in listed)
     for each in listed:
-        yield from _examine_beside(each, is_measured=is_measured)
+        # What is beside an index that cannot be searched may be all there is to answer from.
+        if problem is None or each.state == "active":
+            yield from _examine_beside(each, is_measured=is_measured)
     yield from _examine_answers(connection)
 
 
-def _examine_model(active: Generation, embedder: Embedder) -> Finding:
-    difference = active.difference(embedder, DEFAULT)
-    if difference is None:
-        return findings.ok(f"The index is complete: {active.chunk_count:,} chunks.")
+def _find_problem(active: Generation, embedder: Embedder) -> str | None:
+    """Why the model of the active generation cannot be loaded; None where it can."""
+    if active.difference(embedder, DEFAULT) is None:
+        return None
     try:
         load_for(active, DEFAULT)
     except IndexMismatch as error:
-        return findings.error(
-            f"The index does not fit: {difference}. Run `footnote ingest`. {error}"
-        )
+        return str(error)
+    return None
+
+
+def _examine_model(
+    active: Generation, embedder: Embedder, problem: str | None, fitting: Generation | None
+) -> Finding:
+    difference = active.difference(embedder, DEFAULT)
+    if difference is None:
+        return findings.ok(f"The index is complete: {active.chunk_count:,} chunks.")
+    if fitting and fitting.state in ("ready", "kept"):
+        number = fitting.generation_id
+        todo = f"`footnote index switch {number}` has generation {number} searched, which is by it."
+    else:
+        todo = "`footnote ingest` builds it anew, `footnote index list` shows both."
+        if problem:
+            todo += f" {problem}"
+    if problem:
+        return findings.error(f"The index does not fit: {difference}. {todo}")
     return findings.note(
         f"EMBEDDING_MODEL is {embedder.name}, and the index that is searched is by "
-        f"{active.embedder}: `footnote ingest` builds it anew, `footnote index list` shows both."
+        f"{active.embedder}: {todo}"
     )
 
 

@@ -1,46 +1,78 @@
-"""Markdown that Slack renders itself, as it does what is streamed: nothing in it pings anybody.
+"""Markdown that Slack renders itself, as it does what is streamed: whether it can be left to that.
 
-How Slack takes escapes there is not documented, so what it could take for more than text is broken
-up by a character that nobody sees. What is posted whole goes by `mrkdwn`, which has escapes.
+How Slack takes escapes there is not documented, nor what it makes a link of, so what holds anything
+that could become a tag, a mention or a link to anything but a source is not streamed. It is posted
+whole by `mrkdwn`, which has escapes.
 """
 
+import html
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Sequence
 
-from app import cleaning
-from retrieval.statements import parse_blocks
+from markdown_it import MarkdownIt
+from markdown_it.token import Token
 
-APART = "\u200b"  # zero-width space
+from app import hidden
+from app.mrkdwn import EMAIL
 
-# In prose whatever could be a tag, a mention or one of Slack's links, but for a bare address, which
-# is a source's own; what calls everybody, which is no e-mail address; what defines a link; and a
-# domain with a path, of which Slack might make a link although it has no scheme.
-_IN_PROSE = re.compile(
-    r"(?:<|&(?:lt|#0*60|#x0*3c);)(?=\\?(?:[a-z/?!@#]|&#?\w+;))(?!https?://[^|>\s]+>)"
-    r"|(?<![^\W_])(?:@|&(?:commat|#0*64|#x0*40);)(?=(?:channel|everyone|here)(?![^\W_]|\.\w))"
-    r"|\](?=:)"
-    r"|(?<![\w@/.:-])(?:[\w-]{1,63}\.){1,8}(?=[^\W\d_]{2,24}(?::\d+)?[/?#])",
+_PARSER = MarkdownIt("commonmark").enable(["table", "strikethrough"])
+
+_FILE = (
+    "cfg|conf|cpp|css|csv|docx?|env|exe|go|html?|ini|java|jpe?g|js|json|kts?|lock|log|md|pdf|php"
+    "|png|pptx?|ps1|py|rb|rs|sh|sql|svg|toml|tsx?|txt|xlsx?|xml|ya?ml|zip"
+)
+_MAIL = "\ue000"  # in place of an e-mail address, which may be linked; no text has it
+# A name alone is a host's but for a file's, or where more follows it; of two parts at least.
+_MORE_THAN_TEXT = re.compile(
+    r"<[a-z/?!@#]|(?<![^\W_])@(?:channel|everyone|here)(?![^\W_]|\.\w)"
+    rf"|://|{_MAIL}(?:/|:\d|[?#]\w)|(?<![^\W_])www\."
+    r"|(?<![^\W_])(?:callto|data|file|ftp|javascript|mailto|slack|sms|tel):\S"
+    r"|(?<![\w-])\d{1,3}(?:\.\d{1,3}){3}(?:/|:\d)"
+    r"|(?<![\w-])(?:[\w-]{1,63}\.){1,8}[^\W\d_][\w-]{1,62}(?:/|[?#]\w|:\d)"
+    r"|(?<![\w-])(?:[\w-]{1,63}\.){2,8}[^\W\d_]{2}"
+    rf"|(?<![\w-])[\w-]{{1,63}}\.(?!(?:{_FILE})\b)[^\W\d_]{{2}}",
     re.IGNORECASE,
 )
+_ADDRESS = re.compile(r"\bhttps?://[^\s<>]+")
 # In code only what is a mention in full: <!-- and <@Override are there to be copied.
-_IN_CODE = re.compile(r"<(?=@[UW][A-Z0-9]+[|>]|#C[A-Z0-9]+[|>]|!(?:channel|everyone|here|subteam))")
+_MENTION = re.compile(r"<(?:@[UW][A-Z0-9]+[|>]|#C[A-Z0-9]+[|>]|!(?:channel|everyone|here|subteam))")
 
 
-def build(text: str) -> str:
-    """The Markdown of an answer, whose links and HTML were checked, as Slack is to render it.
+def is_plain(text: str, urls: Collection[str]) -> bool:
+    """Whether the Markdown is nothing but text, code, e-mail addresses and links to urls."""
+    linked = {*urls, *map(_PARSER.normalizeLink, urls)}
+    env: dict[str, object] = {}
+    tokens = _PARSER.parse(text, env)
+    return not env.get("references") and all(_is_plain(token, linked) for token in tokens)
 
-    Without APART it is the same.
-    """
-    built, _ = cleaning.apply(text, list(_edits(text)), [])
-    return built
+
+def _is_plain(token: Token, linked: Collection[str]) -> bool:
+    if token.type == "fence" and token.markup.startswith("`"):
+        return not (_MENTION.search(token.content) or _is_more(token.info))
+    if token.type in ("fence", "code_block", "html_block"):  # Slack may not take these for code
+        return token.type != "html_block" and not _is_more(f"{token.info}\n{token.content}")
+    return not _is_more("".join(_read(token.children or (), linked)))
 
 
-def _edits(text: str) -> Iterator[cleaning.Edit]:
-    code = list(cleaning.code_spans(text))
-    for block in parse_blocks(text, is_chat=True):
-        done, end = block.span
-        for start, stop in [*(span for span in code if done <= span[0] < end), (end, end)]:
-            for pattern, first, last in ((_IN_PROSE, done, start), (_IN_CODE, start, stop)):
-                for match in pattern.finditer(text, first, last):
-                    yield match.end(), match.end(), APART
-            done = stop
+def _is_more(text: str) -> bool:
+    return bool(_MORE_THAN_TEXT.search(hidden.remove(html.unescape(text))))
+
+
+def _read(tokens: Sequence[Token], linked: Collection[str]) -> Iterator[str]:
+    """What is seen of a line, without what is linked and with _MAIL for e-mail addresses."""
+
+    def leave_out(url: re.Match[str]) -> str:
+        return " " if url[0].rstrip(".,;:!?)") in linked else url[0]
+
+    for token in tokens:
+        if token.type == "text":
+            yield _ADDRESS.sub(leave_out, EMAIL.sub(_MAIL, token.content))
+        elif token.type == "code_inline":
+            yield "\n".join(["", *_MENTION.findall(token.content), ""])
+        elif token.type in ("softbreak", "hardbreak"):
+            yield "\n"
+        elif token.type in ("link_open", "image"):
+            url = str(token.attrs.get("href") or token.attrs.get("src"))
+            yield token.content if url in linked else "<a"
+        else:
+            yield token.content

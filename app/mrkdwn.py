@@ -30,7 +30,7 @@ TAG = re.compile(
     r"|sub|summary|sup|table|tbody|td|th|thead|tr|u|ul)(?:\s[^<>]*)?/?>",
     re.IGNORECASE,
 )
-_EMAIL = re.compile(r"(?<![\w.+-])[\w.+-]+@[\w-]+(?:\.[\w-]+)+")
+EMAIL = re.compile(r"(?<![\w.+-])[\w.+-]+@[\w-]+(?:\.[\w-]+)+")
 _UNSAFE_IN_URL = re.compile(r"[\s|<>\"`]")
 # What a cut must leave whole: a link, an escape, inline code, a word.
 _ATOM = re.compile(r"<[^<>]*>|&\w+;|`[^`\n]*`|\s|[^\s<&`]+|.")
@@ -70,7 +70,7 @@ def escape(text: str) -> str:
 
 def escape_and_link_emails(text: str) -> str:
     """The same, but that e-mail addresses can be clicked."""
-    return _EMAIL.sub(r"<mailto:\g<0>|\g<0>>", escape(text))
+    return EMAIL.sub(r"<mailto:\g<0>|\g<0>>", escape(text))
 
 
 def link(url: str, label: str) -> str:
@@ -97,7 +97,7 @@ def quote(text: str, length: int) -> str:
 
 def flatten(text: str, length: int) -> str:
     """Text on one line, cut to length, without what is not seen but changes what is."""
-    flat = " ".join(text.split())
+    flat = " ".join(hidden.remove(text).split())
     shown = "".join(filter(str.isprintable, flat))
     return shown if len(shown) <= length else f"{shown[: length - 1]}…"
 
@@ -234,7 +234,7 @@ def _link_node(node: SyntaxTreeNode, urls: Collection[str], within: str) -> str:
         return link(url, label)
     inner = _inline(node.children, urls, within=within)
     address = url.removeprefix("mailto:").partition("?")[0]
-    if url.startswith("mailto:") and _EMAIL.fullmatch(address) and address not in label:
+    if url.startswith("mailto:") and EMAIL.fullmatch(address) and address not in label:
         return f"{inner} ({escape_and_link_emails(address)})"
     return inner
 

@@ -46,7 +46,7 @@ def tried(database: Database, *, for_good: bool) -> Iterator[Connection]:
 
 
 def purge_person(connection: Connection, user_id: str) -> Purged:
-    """Delete all that a person has asked and said, and the name where others' words stand.
+    """Delete all that a person has asked and said, and words and name where others' stand.
 
     A case goes with the questions that it rests on, unless others have asked the same or a file
     has brought it. What a person has answered by hand goes as far as it is known to be theirs:
@@ -62,6 +62,7 @@ def purge_person(connection: Connection, user_id: str) -> Purged:
         proposing.forget(connection, row.trace_id)
     run = _Runner(connection, values)
     counts = {
+        "words in what others asked": _delete_words(run),
         "questions": run("DELETE FROM traces WHERE user_id = :user_id"),
         "votes": _delete_votes(connection, user_id)
         + run("""
@@ -83,7 +84,8 @@ def purge_person(connection: Connection, user_id: str) -> Purged:
         + run("UPDATE escalations SET resolved_by = '' WHERE resolved_by = :user_id")
         + run("UPDATE eval_cases SET reviewer = NULL WHERE reviewer = :user_id")
         + run("UPDATE eval_cases SET page_wrong_by = '' WHERE page_wrong_by = :user_id")
-        + run("UPDATE documents SET confirmed_by = NULL WHERE confirmed_by = :user_id"),
+        + run("UPDATE documents SET confirmed_by = NULL WHERE confirmed_by = :user_id")
+        + _forget_installer(connection, user_id),
     }
     messages = (*_list_messages(asked), *escalated, *_find_lost(connection, cards))
     return Purged(counts=counts, messages=messages)
@@ -165,6 +167,55 @@ class _Runner:
         return done.rowcount
 
 
+def _delete_words(run: _Runner) -> int:
+    """What others asked later in the same threads was worded to stand on its own with them."""
+    return (
+        run(f"""
+            UPDATE eval_cases SET question = traces.question
+            FROM traces JOIN case_traces USING (trace_id)
+            WHERE case_traces.case_id = eval_cases.case_id
+            AND eval_cases.question = queries[1] AND queries[1] <> traces.question
+            AND {_ASKED_LATER}
+        """)
+        + run(f"""
+            UPDATE traces SET queries = '{{}}'
+            WHERE queries <> ARRAY[question] AND user_id <> :user_id AND {_ASKED_LATER}
+        """)
+        + run("""
+            UPDATE eval_cases SET history = (
+                SELECT coalesce(jsonb_agg(turn ORDER BY at), '[]')
+                FROM jsonb_array_elements(history) WITH ORDINALITY AS turns (turn, at)
+                WHERE turn ->> 'text' NOT IN (
+                    SELECT question FROM traces WHERE user_id = :user_id))
+            WHERE EXISTS (
+                SELECT FROM jsonb_array_elements(history) AS turn JOIN traces
+                ON traces.question = turn ->> 'text' WHERE user_id = :user_id)
+        """)
+    )
+
+
+def _forget_installer(connection: Connection, user_id: str) -> int:
+    """The name of who has installed Footnote goes; it works on with the bot's own token.
+
+    Installations are of no tenant, as they say which one there is, so for once it is not set.
+    """
+    set_tenant = text("SELECT set_config('footnote.tenant_id', :tenant_id, true)")
+    tenant_id = connection.execute(
+        text("SELECT current_setting('footnote.tenant_id')")
+    ).scalar_one()
+    connection.execute(set_tenant, {"tenant_id": ""})
+    forgotten = connection.execute(
+        text("""
+            UPDATE slack_installations
+            SET user_id = '', user_token = NULL, user_refresh_token = NULL, user_scopes = NULL
+            WHERE user_id = :user_id AND :tenant_id IN (enterprise_id, team_id)
+        """),
+        {"user_id": user_id, "tenant_id": tenant_id},
+    )
+    connection.execute(set_tenant, {"tenant_id": tenant_id})
+    return forgotten.rowcount
+
+
 def _delete_votes(connection: Connection, user_id: str) -> int:
     """Delete what a person thought of answers to others; the cases follow what is left."""
     deleted: Sequence[UUID] = (
@@ -216,6 +267,12 @@ def _list_messages(rows: Sequence[Any]) -> Iterator[tuple[str, str]]:
         yield from ((row.channel_id, ts) for ts in row.answer_ts)
 
 
+# SQL over a trace: whether the person has asked before it in its thread.
+_ASKED_LATER = """EXISTS (
+    SELECT FROM traces AS earlier
+    WHERE earlier.user_id = :user_id AND earlier.channel_id = traces.channel_id
+    AND earlier.thread_ts = traces.thread_ts AND earlier.message_ts < traces.message_ts
+)"""
 # A candidate is of the page by its id, or by its path if no page has that id any more: two sources
 # may have pages of one path.
 _FIND_ANSWERS = """

@@ -58,6 +58,8 @@ def progress_bar(unit: str) -> Iterator[Callable[[int, int], None]]:
 
 # What to do about the generation that an ingest wrote to, where it is not the one searched.
 WAITING = {
+    "building": "generation {id} lacks documents that could not be indexed, and the one before is"
+    " searched: `footnote doctor` lists them; mend them and run the same again",
     "ready": "generation {id} is complete, and not searched: no relevance model was fitted for it;"
     " run `footnote calibrate CASES --apply --generation {id}`, then `footnote index switch {id}`",
     "kept": "generation {id} was searched before; `footnote index switch {id}` goes back to it",

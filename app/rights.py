@@ -3,9 +3,12 @@
 import logging
 import threading
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
+from types import MappingProxyType
 from typing import Any, TypeVar
+from weakref import WeakValueDictionary
 
 from cachetools import TTLCache
 from slack_sdk import WebClient
@@ -20,17 +23,19 @@ from retrieval.errors import ConfigError, FootnoteError
 
 PUBLIC = ("public",)
 # Who leaves a group or a channel reads its pages for no longer than this, and Slack is asked about
-# one person or place at most once in it: it takes 20 questions about groups a minute, 50 about
-# channels and 100 about members and people (its tiers 2 to 4).
+# one person or place, and about all groups of a workspace, at most once in it: it takes 20
+# questions about groups a minute, 50 about channels and 100 about members and people (its tiers
+# 2 to 4). So a question costs few of them, however many names there are.
 FRESH_S = 60
 KEPT_S = 300  # for which what Slack said last serves where it says nothing now; both chosen
 MOST_KEPT = 20_000  # answers of Slack
-PAGE = 999  # members that Slack tells at once, at most
-# What Slack says of a channel or group that is not there for us: then nobody is known to be in it.
-UNKNOWN = (
-    *("channel_not_found", "method_not_supported_for_channel_type"),
-    *("no_such_subteam", "plan_upgrade_required"),
-)
+PAGE = 999  # members or channels that Slack tells at once, at most
+# What Slack says of a channel that is not there for us, whatever it has said before.
+UNKNOWN = ("channel_not_found", "method_not_supported_for_channel_type")
+# Where an organisation has installed us, but does not let us into one of its workspaces.
+SHUT_OUT = ("team_access_not_granted", "invalid_team")
+NO_GROUPS = {error: dict[str, frozenset[str]]() for error in ("plan_upgrade_required", *SHUT_OUT)}
+NO_CHANNELS = {error: frozenset[str]() for error in ("user_not_found", *SHUT_OUT)}
 SCOPES = (
     *("channels:read", "groups:read", "im:read", "mpim:read"),
     *("usergroups:read", "users:read"),
@@ -47,10 +52,25 @@ class RightsUnknown(FootnoteError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class _Us:
+    """Where we are installed."""
+
+    ids: frozenset[str]  # of the workspace and its organisation
+    team_id: str | None  # None: in a whole organisation, of which Slack wants to know the workspace
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class _Person:
     is_stranger: bool  # of another company
     is_guest: bool
     reads: bool  # neither a bot nor deactivated
+    team_ids: frozenset[str]  # the workspaces in which they are
+    email: str | None = None  # in lower case; only with users:read.email
+
+
+# Whom Slack does not let us see: they read, and nobody knows as whom.
+_SOMEBODY = _Person(is_stranger=True, is_guest=False, reads=True, team_ids=frozenset())
+UNSEEN = {"user_not_found": _SOMEBODY, "user_not_visible": _SOMEBODY}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,12 +78,14 @@ class _Place:
     is_external: bool  # people of another company are there, or invited
     is_public: bool
     user_id: str | None  # whose direct messages with us it is
+    team_ids: frozenset[str]  # the workspaces in which it is
 
 
 class Rights:
     """What the people and places of a workspace may read; safe to use from several threads.
 
-    Whatever is asked raises RightsUnknown where Slack does not answer, and has not KEPT_S ago.
+    Whatever is asked raises RightsUnknown where Slack does not say of what kind a place or a person
+    is, and has not KEPT_S ago. Where it does not say what else they may read, they read less.
     """
 
     def __init__(
@@ -73,25 +95,27 @@ class Rights:
         *,
         now: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._client = posting.hasten(client)
+        """The client's token may change."""
+        self._client = client
         self._database = database
         self._now = now
         self._lock = threading.Lock()
-        self._ours: frozenset[str] = frozenset()  # asked for once; empty: not yet
         # By method and id: when Slack was asked, and what it said.
         self._told: TTLCache[tuple[str, str], tuple[float, Any]] = TTLCache(
             MOST_KEPT, ttl=KEPT_S, timer=now
         )
+        # Held while Slack is asked, so that several workers ask once; gone when none waits.
+        self._asking: WeakValueDictionary[tuple[str, str], Any] = WeakValueDictionary()
 
     def find_for_question(self, arrival: Arrival) -> Audiences:
-        """Of an answer: what all may read who are where it is asked, and the asker, too."""
+        """Of an answer: what the place reads where it is asked, and the asker may, too."""
         channel_id, user_id = str(arrival.channel_id), arrival.user_id
         if channel_id.startswith("D"):
             return self.find_for_person(user_id) if user_id else PUBLIC
         return self.find_for_both(channel_id, user_id)
 
     def find_for_both(self, channel_id: str, user_id: str | None) -> Audiences:
-        """What all in a channel may read and a person who writes there, too; a workflow is none."""
+        """What a channel reads and a person who writes there may, too; a workflow is none."""
         in_place = self.find_for_channel(channel_id)
         if user_id is None or in_place == PUBLIC:
             return in_place
@@ -106,10 +130,16 @@ class Rights:
         if person.is_stranger:
             return PUBLIC
         basis = PUBLIC if person.is_guest else EVERYONE
-        return (*basis, *(name for name in self._load_names() if self.has(name, user_id)))
+        names = self._load_names()
+        held = self._find_held({_kind(name) for name in names}, user_id)
+        return (*basis, *(name for name in names if name in held))
 
     def find_for_channel(self, channel_id: str) -> Audiences:
-        """Of what all in a channel read; in our direct messages with a person, that person."""
+        """Of what is shown in a channel; in our direct messages with a person, that person.
+
+        Where strangers are, what is public; else what colleagues read, though guests may read
+        along; in a private channel also what is for it, or by name for everybody there.
+        """
         place = self._find_place(channel_id)
         if place.is_external:
             return PUBLIC
@@ -117,12 +147,8 @@ class Rights:
             return self.find_for_person(place.user_id)
         if place.is_public:
             return EVERYONE
-        names = [name for name in self._load_names() if not name.startswith("channel:")]
-        return (
-            *EVERYONE,
-            f"channel:{channel_id}",
-            *(name for name in names if self._holds_for_all(name, channel_id)),
-        )
+        names = [name for name in self._load_names() if _kind(name) != "channel"]
+        return (*EVERYONE, f"channel:{channel_id}", *self._find_shared(names, channel_id, place))
 
     def _load_names(self) -> Sequence[str]:
         """The names of channels, groups and people for which there are pages."""
@@ -140,92 +166,175 @@ class Rights:
 
     def has(self, name: str, user_id: str) -> bool:
         """Whether a name is one of a person's."""
-        return user_id in self._find_bearers(name)
+        return name in self._find_names(_kind(name), user_id)
 
-    def _holds_for_all(self, name: str, channel_id: str) -> bool:
-        """Whether a name is one of everybody's in a channel; of apps there it needs not be."""
-        members = self._find_members(channel_id)
-        if not members:
-            raise RightsUnknown("Slack does not say who is in a channel.")
-        bearers = self._find_bearers(name)
-        others = sorted(members - bearers)
-        return bool(members & bearers) and not any(self._find_person(each).reads for each in others)
+    def find_email(self, user_id: str) -> str | None:
+        """A colleague's e-mail address in lower case, where Slack may tell it."""
+        person = self._find_person(user_id)
+        return None if person.is_stranger else person.email
 
-    def _find_bearers(self, name: str) -> frozenset[str]:
-        kind, _, name_id = name.partition(":")
+    def _find_held(self, kinds: Iterable[str], user_id: str) -> frozenset[str]:
+        """The names that a person has of these kinds, but for those that Slack does not tell."""
+        held: frozenset[str] = frozenset()
+        for kind in kinds:
+            try:
+                held |= self._find_names(kind, user_id)
+            except RightsUnknown as error:
+                log.warning("%s reads as no %s: %s", user_id, kind, error)
+        return held
+
+    def _find_names(self, kind: str, user_id: str) -> frozenset[str]:
+        """All the names of a kind that a person has."""
         if kind == "user":
-            return frozenset({name_id})
-        find = self._find_group if kind == "group" else self._find_members
+            return frozenset({f"user:{user_id}"})
+        team_ids = self._find_person(user_id).team_ids
+        if kind == "channel":
+            channels = self._find_channels(user_id, team_ids)
+            return frozenset(f"channel:{channel_id}" for channel_id in channels)
+        groups = self._find_groups(team_ids).items()
+        return frozenset(f"group:{group_id}" for group_id, members in groups if user_id in members)
+
+    def _find_shared(self, names: Sequence[str], channel_id: str, place: _Place) -> list[str]:
+        """Those names of groups and people that everybody in a channel has; of apps there they need
+        not be. None where Slack does not tell."""
+        if not names:
+            return []
         try:
-            return find(name_id)
+            members = self._find_members(channel_id)
+            bearers = {f"user:{user_id}": frozenset({user_id}) for user_id in members}
+            if any(_kind(name) == "group" for name in names):
+                groups = self._find_groups(place.team_ids).items()
+                bearers |= {f"group:{group_id}": users for group_id, users in groups}
+            return [name for name in names if self._are_all(members, bearers.get(name))]
         except RightsUnknown as error:
-            cause = error.__cause__
-            if isinstance(cause, SlackApiError) and cause.response.get("error") in UNKNOWN:
-                log.warning("Nobody reads as %s: %s", name, cause.response["error"])
-                return frozenset()
-            raise
+            log.warning("%s reads as no group and no person: %s", channel_id, error)
+            return []
 
-    def _find_group(self, group_id: str) -> frozenset[str]:
-        def ask() -> frozenset[str]:
-            told = self._client.usergroups_users_list(usergroup=group_id)
-            return frozenset(_take(told, "users"))
+    def _are_all(self, members: frozenset[str], bearers: frozenset[str] | None) -> bool:
+        """Whether who bears a name are all the members who read."""
+        if not bearers or members.isdisjoint(bearers):
+            return False
+        return not any(self._find_person(each).reads for each in sorted(members - bearers))
 
-        return self._ask("usergroups.users.list", group_id, ask)
+    def _find_groups(self, team_ids: Iterable[str]) -> Mapping[str, frozenset[str]]:
+        """Who is in each user group of workspaces."""
+        found: dict[str, frozenset[str]] = {}
+        for team_id in self._pick_teams(team_ids):
+            ask = partial(_ask_groups, team_id)
+            found |= self._ask("usergroups.list", team_id, ask, refused=NO_GROUPS)
+        return found
+
+    def _find_channels(self, user_id: str, team_ids: Iterable[str]) -> frozenset[str]:
+        """The channels of workspaces in which a person is; of private ones, those where we are."""
+        found: frozenset[str] = frozenset()
+        for team_id in self._pick_teams(team_ids):
+            ask = partial(_ask_channels, team_id, user_id)
+            about = f"{user_id} in {team_id}"
+            found |= self._ask("users.conversations", about, ask, refused=NO_CHANNELS)
+        return found
 
     def _find_members(self, channel_id: str) -> frozenset[str]:
-        def ask() -> frozenset[str]:
-            return frozenset(self._list_members(channel_id))
+        return self._ask("conversations.members", channel_id, partial(_ask_members, channel_id))
 
-        return self._ask("conversations.members", channel_id, ask)
-
-    def _list_members(self, channel_id: str) -> Iterator[str]:
-        cursor: str | None = ""
-        while cursor is not None:
-            told = self._client.conversations_members(
-                channel=channel_id, limit=PAGE, **({"cursor": cursor} if cursor else {})
-            )
-            yield from _take(told, "members")
-            cursor = (told.get("response_metadata") or {}).get("next_cursor") or None
+    def _pick_teams(self, team_ids: Iterable[str]) -> list[str]:
+        """Of which workspaces Slack is asked: of the one in which we are installed, or of these."""
+        own = self._find_us().team_id
+        return sorted(team_ids) if own is None else [own]
 
     def _find_place(self, channel_id: str) -> _Place:
-        def ask() -> _Place:
-            told = self._client.conversations_info(channel=channel_id)
+        def ask(client: WebClient) -> _Place:
+            told = client.conversations_info(channel=channel_id)
             return _read_place(_take(told, "channel"))
 
         return self._ask("conversations.info", channel_id, ask)
 
     def _find_person(self, user_id: str) -> _Person:
-        def ask() -> _Person:
-            told = self._client.users_info(user=user_id)
-            return _read_person(_take(told, "user"), self._find_ours())
+        us = self._find_us()
 
-        return self._ask("users.info", user_id, ask)
+        def ask(client: WebClient) -> _Person:
+            return _read_person(_take(client.users_info(user=user_id), "user"), us)
 
-    def _find_ours(self) -> frozenset[str]:
-        """The workspace in which we are installed, and its organisation."""
+        return self._ask("users.info", user_id, ask, refused=UNSEEN)
 
-        if not self._ours:
-            told = self._client.auth_test()
-            self._ours = frozenset(filter(None, (told.get("team_id"), told.get("enterprise_id"))))
-        return self._ours
+    def _find_us(self) -> _Us:
+        return self._ask("auth.test", "us", lambda client: _read_us(client.auth_test()))
 
-    def _ask(self, method: str, about: str, ask: Callable[[], Told]) -> Told:
-        """What Slack says or, within FRESH_S, has said; else, where it fails, what it said last."""
+    def _ask(
+        self,
+        method: str,
+        about: str,
+        ask: Callable[[WebClient], Told],
+        *,
+        refused: Mapping[str, Told] = MappingProxyType({}),
+    ) -> Told:
+        """What Slack says or, within FRESH_S, has said; else, where it fails, what it said last.
+
+        refused is what some of its errors say.
+        """
+        key = method, about
         with self._lock:
-            known: tuple[float, Told] | None = self._told.get((method, about))
-        if known is not None and self._now() - known[0] < FRESH_S:
-            return known[1]
-        try:
-            told = ask()
-        except (SlackClientError, KeyError, *posting.CONNECTION_FAULTS) as error:
-            reason = error.response.get("error") if isinstance(error, SlackApiError) else None
-            log.warning("%s of %s: %s", method, about, reason or type(error).__name__)
-            if known is not None and reason not in UNKNOWN:
+            asking = self._asking.setdefault(key, threading.Lock())
+        with asking:
+            with self._lock:
+                known: tuple[float, Told] | None = self._told.get(key)
+            if known is not None and self._now() - known[0] < FRESH_S:
                 return known[1]
-            raise RightsUnknown(f"Slack does not answer {method}.") from error
-        with self._lock:
-            self._told[method, about] = self._now(), told
-        return told
+            try:
+                # Now, as a copy of the client does not follow its token.
+                told = ask(posting.hasten(self._client))
+            except (SlackClientError, KeyError, *posting.CONNECTION_FAULTS) as error:
+                reason = _find_reason(error)
+                if reason not in refused:
+                    log.warning("%s of %s: %s", method, about, reason)
+                    if known is not None and reason not in UNKNOWN:
+                        return known[1]
+                    raise RightsUnknown(f"Slack does not answer {method}.") from error
+                told = refused[reason]
+            with self._lock:
+                self._told[key] = self._now(), told
+            return told
+
+
+def _find_reason(error: Exception) -> str:
+    """What Slack says is wrong, or else what is."""
+    if isinstance(error, SlackApiError):
+        return str(error.response.get("error"))
+    return type(error).__name__
+
+
+def _kind(name: str) -> str:
+    """Of what it is the name: group, channel or user."""
+    return name.partition(":")[0]
+
+
+def _ask_groups(team_id: str, client: WebClient) -> dict[str, frozenset[str]]:
+    told = client.usergroups_list(team_id=team_id, include_users=True)
+    return {each["id"]: frozenset(each.get("users") or ()) for each in _take(told, "usergroups")}
+
+
+def _ask_channels(team_id: str, user_id: str, client: WebClient) -> frozenset[str]:
+    list_channels = partial(
+        client.users_conversations,
+        user=user_id,
+        team_id=team_id,
+        types="public_channel,private_channel,mpim",
+    )
+    return frozenset(each["id"] for each in _list_pages(list_channels, "channels"))
+
+
+def _ask_members(channel_id: str, client: WebClient) -> frozenset[str]:
+    return frozenset(
+        _list_pages(partial(client.conversations_members, channel=channel_id), "members")
+    )
+
+
+def _list_pages(ask: Callable[..., SlackResponse], name: str) -> Iterator[Any]:
+    """What is under a name of all pages of an answer."""
+    cursor: str | None = ""
+    while cursor is not None:
+        told = ask(limit=PAGE, **({"cursor": cursor} if cursor else {}))
+        yield from _take(told, name)
+        cursor = (told.get("response_metadata") or {}).get("next_cursor") or None
 
 
 def check_scopes(client: WebClient) -> None:
@@ -264,13 +373,35 @@ def _read_place(channel: Mapping[str, Any]) -> _Place:
         # Where Slack does not say that it is not private, it is.
         is_public=channel.get("is_private") is False and not is_private,
         user_id=channel.get("user") if channel.get("is_im") else None,
+        team_ids=_read_teams(
+            (channel.get("context_team_id"), *_list(channel, "internal_team_ids"))
+        ),
     )
 
 
-def _read_person(user: Mapping[str, Any], ours: frozenset[str]) -> _Person:
-    theirs = {user.get("team_id"), (user.get("enterprise_user") or {}).get("enterprise_id")}
+def _read_person(user: Mapping[str, Any], us: _Us) -> _Person:
+    in_organisation = user.get("enterprise_user") or {}
+    theirs = {user.get("team_id"), in_organisation.get("enterprise_id")}
     return _Person(
-        is_stranger=bool(user.get("is_stranger")) or not theirs & ours,
+        is_stranger=bool(user.get("is_stranger")) or not theirs & us.ids,
         is_guest=bool(user.get("is_restricted") or user.get("is_ultra_restricted")),
         reads=not (user.get("is_bot") or user.get("deleted")),
+        email=((user.get("profile") or {}).get("email") or "").lower() or None,
+        team_ids=_read_teams((user.get("team_id"), *_list(in_organisation, "teams"))),
     )
+
+
+def _read_us(told: SlackResponse) -> _Us:
+    return _Us(
+        ids=frozenset(filter(None, (told.get("team_id"), told.get("enterprise_id")))),
+        team_id=None if told.get("is_enterprise_install") else told.get("team_id"),
+    )
+
+
+def _read_teams(ids: Iterable[str | None]) -> frozenset[str]:
+    """The workspaces among ids, of which some are those of organisations."""
+    return frozenset(each for each in ids if each and each.startswith("T"))
+
+
+def _list(told: Mapping[str, Any], name: str) -> Sequence[str]:
+    return told.get(name) or ()

@@ -114,12 +114,13 @@ def build_tenant(
     does.
     """
     database = answerer.retriever.database
-    reviews = build_reviews(client, database, settings)
+    rights = Rights(client, database)
+    reviews = build_reviews(client, database, rights, settings)
     jobs = Jobs(
         client=client,
         database=database,
         answerer=MeasuredAnswerer(answerer, metrics),
-        rights=Rights(client, database),
+        rights=rights,
         executor=MeasuredExecutor(settings.answer_workers, database, metrics),
         workers=settings.answer_workers,
         refused=metrics.count_refused,
@@ -202,13 +203,15 @@ def find_tokens(settings: Settings) -> tuple[str, str | None]:
     return bot.get_secret_value(), app.get_secret_value() if app else None
 
 
-def build_reviews(client: WebClient, database: Database, settings: Settings) -> Reviews:
+def build_reviews(
+    client: WebClient, database: Database, rights: Rights, settings: Settings
+) -> Reviews:
     """What stands in the channel of the reviewers, if there is one."""
     return Reviews(
         client,
         database,
         Workspace(client),
-        Rights(client, database),
+        rights,
         channel_id=settings.review_channel,
         freshness_days=settings.freshness_days,
     )

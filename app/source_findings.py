@@ -1,6 +1,6 @@
 """Sources that are not read as they should be, and files that are not in the index."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 
 from cronsim import CronSim
@@ -11,7 +11,7 @@ from app.config import Settings
 from app.counting import count
 from app.findings import Finding
 from app.mrkdwn import flatten
-from retrieval import source_states
+from retrieval import source_locks, source_states
 from retrieval.errors import ConfigError
 from retrieval.source_states import SourceState
 from retrieval.sources.catalog import Source
@@ -31,28 +31,54 @@ def examine(connection: Connection, settings: Settings) -> Iterator[Finding]:
         except ConfigError as error:
             yield findings.error(str(error))
     states = {state.source: state for state in source_states.load(connection)}
-    yield from _examine_sources(sources, states, datetime.now(UTC))
+    cut_off = {
+        name
+        for name, state in states.items()
+        if state.is_open and not source_locks.is_held(connection, name)
+    }
+    yield from _examine_sources(sources, states, cut_off, datetime.now(UTC))
     yield from _examine_dead_letters(connection)
     yield from _examine_missing(connection)
+    yield from _examine_addresses(connection)
 
 
 def _examine_sources(
-    sources: tuple[Source, ...], states: Mapping[str, SourceState], now: datetime
+    sources: tuple[Source, ...],
+    states: Mapping[str, SourceState],
+    cut_off: Container[str],
+    now: datetime,
 ) -> Iterator[Finding]:
     named = {source.name: source for source in sources}
     for name in dict.fromkeys([*named, *states]):
-        yield _examine_source(name, named.get(name), states.get(name), now)
+        source, state = named.get(name), states.get(name)
+        if state and name in cut_off:
+            yield _build_cut_off(state, source)
+        else:
+            yield _examine_source(name, source, state, now)
     if sources and (unnamed := [name for name in states if name not in named]):
         yield findings.note(
             f"SOURCES does not name {', '.join(unnamed)}: read only by `footnote ingest`, if at "
-            "all, and answered from still."
+            "all, and answered from still. `footnote sync NAME --prune` removes such a source."
         )
+
+
+def _build_cut_off(state: SourceState, source: Source | None) -> Finding:
+    """Of a sync that was killed, which could note nothing."""
+    return findings.error(
+        f"Source {state.source} was begun at {state.started_at:%Y-%m-%d %H:%M} UTC, and whoever "
+        f"read it was killed. It was read last at {state.completed_at:%Y-%m-%d %H:%M}: see that "
+        f"there is memory enough, and run {_build_command(state.source, source)}."
+    )
+
+
+def _build_command(name: str, source: Source | None) -> str:
+    return f"`footnote sync {name}`" if source else "`footnote ingest`"
 
 
 def _examine_source(
     name: str, source: Source | None, state: SourceState | None, now: datetime
 ) -> Finding:
-    again = f"`footnote sync {name}`" if source else "`footnote ingest`"
+    again = _build_command(name, source)
     if state is None or (state.completed_at is None and state.error is None):
         return findings.note(f"Source {name} was never read completely: run {again}.")
     if state.error:
@@ -120,4 +146,16 @@ def _examine_missing(connection: Connection) -> Iterator[Finding]:
         yield findings.note(
             f"{count(row.pages, 'page')} of source {row.source} {_be(row.pages)} missing there "
             f"and answered from still, until missed again: {paths}{more}."
+        )
+
+
+def _examine_addresses(connection: Connection) -> Iterator[Finding]:
+    """Sources whose pages have no address but the file's own."""
+    sources = connection.execute(
+        text(r"SELECT DISTINCT source FROM documents WHERE url LIKE 'file:%' ORDER BY source")
+    )
+    if names := ", ".join(sources.scalars()):
+        yield findings.note(
+            f"Footnotes of {names} link to files on this machine, which nobody else can open: give "
+            "base_url in SOURCES, or --base-url to `footnote ingest`."
         )

@@ -53,22 +53,21 @@ class Stream:
     @property
     def text(self) -> str:
         """What is seen so far, as Markdown."""
-        return self._shown.replace(markdown.APART, "")
+        return self._shown
 
     def grow(self, answer: Answer) -> None:
         """Show what of the answer so far has settled; raises StoppedByAsker.
 
         Its end may still change with what follows, so only what two in a row begin with is shown,
-        and no half marker, link or table.
+        and no half marker, link or table; nor anything that Slack could take for more than text.
         """
         with self._lock:
             if not self._grows or len(answer.text) > MESSAGE_TEXT:
                 return
-            draft = markdown.build(answer.text)
-            settled, self._draft = _settle(self._draft, draft), draft
+            settled, self._draft = _settle(self._draft, answer.text), answer.text
             more = settled.removeprefix(self._shown)
             is_more = settled.startswith(self._shown) and bool(more.strip())
-            if is_more and monotonic() >= self._next_at:
+            if is_more and monotonic() >= self._next_at and _is_plain(settled, answer):
                 self._append(more)
 
     def finish(self, answer: Answer) -> bool:
@@ -77,9 +76,10 @@ class Stream:
         Raises StoppedByAsker. A stream that is not finished is over, too.
         """
         with self._lock:
-            whole = markdown.build(answer.text)
+            whole = answer.text
             fits = whole.startswith(self._shown) and len(whole) <= MESSAGE_TEXT
-            if self.ts is None or not self._grows or not fits or answer.abstained_because:
+            is_text = fits and not answer.abstained_because and _is_plain(whole, answer)
+            if self.ts is None or not self._grows or not is_text:
                 self.end()
                 return False
             rest, below = whole.removeprefix(self._shown), build_below(answer)
@@ -121,6 +121,10 @@ class Stream:
             raise
         else:
             self._shown += more
+
+
+def _is_plain(text: str, answer: Answer) -> bool:
+    return markdown.is_plain(text, [citation.url for citation in answer.citations])
 
 
 def _settle(before: str, draft: str) -> str:

@@ -4,7 +4,8 @@ import logging
 import os
 import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -46,6 +47,19 @@ def find_sources(settings: Settings, names: Sequence[str] = ()) -> tuple[Source,
     return tuple(source for source in sources if not names or source.name in names)
 
 
+def refuse_named(settings: Settings, name: str) -> None:
+    """Raise ConfigError for the name of a source of SOURCES, which says who may read it.
+
+    So it does while SOURCES cannot be read.
+    """
+    named = find_sources(settings) if settings.sources else ()
+    if name in [source.name for source in named]:
+        raise ConfigError(
+            f"{settings.sources} names a source {name!r}. Run `footnote sync {name}`, or give the "
+            "folder another name with --source."
+        )
+
+
 def build_syncer(settings: Settings, database: Database) -> "Syncer":
     """What brings sources up to date, with the models that are set, loaded."""
     from app import parts
@@ -63,35 +77,59 @@ def build_syncer(settings: Settings, database: Database) -> "Syncer":
 
 def build_schedules(
     settings: Settings, database: Database, retriever: "Retriever", stop: threading.Event
-) -> list[Schedule]:
+) -> Iterable[Schedule]:
     """When each source that has a schedule is brought up to date; none where SOURCES is not set.
 
-    Raises ConfigError as find_sources does.
+    Which they are is read each time that is asked. Raises ConfigError as find_sources does, but not
+    later: while the file cannot be read, the schedules stay as they were.
     """
     if settings.sources is None:
         return []
-    return [
-        Schedule(
-            database,
-            source.schedule,
-            partial(_sync_due, settings, database, retriever, source),
-            stop,
-            job=f"sync {source.name}",
-        )
-        for source in find_sources(settings)
-        if source.schedule is not None
-    ]
+    return _Schedules(settings, database, retriever, stop)
+
+
+class _Schedules:
+    """The schedules of the sources that SOURCES names now."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        database: Database,
+        retriever: "Retriever",
+        stop: threading.Event,
+    ) -> None:
+        self._settings = settings
+        self._database = database
+        self._retriever = retriever
+        self._stop = stop
+        self._sources = find_sources(settings)
+        self._made: dict[tuple[str, str], Schedule] = {}
+
+    def __iter__(self) -> Iterator[Schedule]:
+        with suppress(ConfigError):  # doctor tells of it, and so does each sync that is due
+            self._sources = find_sources(self._settings)
+        times = [(each.name, each.schedule) for each in self._sources if each.schedule]
+        # One that stays is the same: it knows since when it waits for its first time.
+        self._made = {time: self._made.get(time) or self._build(*time) for time in times}
+        return iter(self._made.values())
+
+    def _build(self, name: str, cron: str) -> Schedule:
+        work = partial(_sync_due, self._settings, self._database, self._retriever, name)
+        return Schedule(self._database, cron, work, self._stop, job=f"sync {name}")
 
 
 def _sync_due(
     settings: Settings,
     database: Database,
     retriever: "Retriever",
-    source: Source,
+    name: str,
     *,
     progress: Callable[[int, int], None],
 ) -> None:
-    """Bring a source up to date whose time has come, after all that people wait for."""
+    """Bring a source up to date whose time has come, after all that people wait for.
+
+    As SOURCES has it now: who may read it may have changed since this process began.
+    """
     from retrieval import sync
     from retrieval.sync import Syncer
     from retrieval.tuning import DEFAULT
@@ -105,17 +143,19 @@ def _sync_due(
         checkouts=settings.footnote_home / CHECKOUTS,
     )
     try:
+        with sync.noting_failures(database, name):
+            (source,) = find_sources(settings, [name])
         summary = sync.sync(syncer, source, progress=progress)
     except Stopped:
         raise
     except Busy:
-        log.info("Source %s is being synced already", source.name)
+        log.info("Source %s is being synced already", name)
     except FootnoteError:
-        log.error("Source %s was not synced; footnote doctor says why", source.name)
+        log.error("Source %s was not synced; footnote doctor says why", name)
     else:
         log.info(
             "Source %s was synced: %d new, %d changed, %d removed, %d skipped",
-            source.name,
+            name,
             summary.new,
             summary.changed,
             len(summary.removed),

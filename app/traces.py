@@ -83,7 +83,8 @@ def save_retrieval(
         trace_id,
         "queries = :queries, candidates = CAST(:candidates AS jsonb), kept = :kept,"
         " settings = settings || CAST(:settings AS jsonb), stage_ms = CAST(:stage_ms AS jsonb),"
-        " tokens = CAST(:tokens AS jsonb), embedding = :embedding",
+        " tokens = CAST(:tokens AS jsonb), embedding = :embedding,"
+        " document_ids = document_ids || CAST(:passed_over AS bigint[])",
         queries=[retrieval.query.text, *retrieval.query.variants],
         candidates=json.dumps([build_candidate_row(each) for each in retrieval.candidates]),
         kept=[candidate.section.section_id for candidate in retrieval.kept],
@@ -91,6 +92,8 @@ def save_retrieval(
         stage_ms=json.dumps(dict(retrieval.stage_ms)),
         tokens=json.dumps(dict(tokens)),
         embedding=HalfVector(list(retrieval.vector)) if retrieval.vector else None,
+        # The answer may name them, as those that another page replaces.
+        passed_over=[each.section.document_id for each in retrieval.passed_over],
     )
 
 

@@ -23,10 +23,8 @@ def parse(names: Iterable[str]) -> tuple[str, ...]:
     wrong = [name for name in audience if not _NAME.fullmatch(name)]
     if wrong or not audience:
         raise ConfigError(
-            f"{wrong[0]!r} is no audience. "
-            if wrong
-            else "An audience has at least one name. "
-            "Use everyone, public, channel:C123, group:S123 or user:U123."
+            (f"{wrong[0]!r} is no audience. " if wrong else "An audience has at least one name. ")
+            + "Use everyone, public, channel:C123, group:S123 or user:U123."
         )
     return next(((name,) for name in ("public", "everyone") if name in audience), tuple(audience))
 
@@ -56,26 +54,45 @@ def _load_id(connection: Connection, audience: tuple[str, ...]) -> int:
     return audience_id
 
 
+def withdraw(
+    connection: Connection,
+    audience: tuple[str, ...],
+    document_ids: Collection[int],
+    *,
+    content_hash: str | None = None,
+) -> None:
+    """Delete what was made of older texts of documents, if not all of an audience may read those.
+
+    Before the documents are for this audience: all that is made of them is, then. content_hash is
+    that of the text which is not older, where it is not stored yet.
+    """
+    connection.execute(
+        text("""
+            DELETE FROM sections USING documents JOIN audiences USING (audience_id)
+            WHERE sections.document_id = documents.document_id
+            AND documents.document_id = ANY(:document_ids)
+            AND sections.content_hash <> coalesce(:content_hash, documents.content_hash)
+            AND NOT (audience @> CAST(:audience AS text[]) OR 'public' = ANY(audience)
+                     OR 'everyone' = ANY(audience) AND 'public' <> ALL(:audience))
+        """),
+        {
+            "audience": list(audience),
+            "document_ids": list(document_ids),
+            "content_hash": content_hash,
+        },
+    )
+
+
 def assign(
     connection: Connection, audience: tuple[str, ...], document_ids: Collection[int]
 ) -> None:
     """Have documents, and all that is made of them, be read by this audience alone."""
-    values = {
-        "audience_id": _load_id(connection, audience),
-        "document_ids": list(document_ids),
-    }
-    of_document = "document_id = ANY(:document_ids)"
-    of_section = f"section_id IN (SELECT section_id FROM sections WHERE {of_document})"
-    for table, which in (
-        ("documents", of_document),
-        ("sections", of_document),
-        ("chunks", of_section),
-        ("lexical_postings", of_section),
-        ("identifier_postings", of_section),
-    ):
-        connection.execute(
-            text(f"UPDATE {table} SET audience_id = :audience_id WHERE {which}"), values
-        )
+    connection.execute(
+        text("""
+            UPDATE documents SET audience_id = :audience_id WHERE document_id = ANY(:document_ids)
+        """),
+        {"audience_id": _load_id(connection, audience), "document_ids": list(document_ids)},
+    )
 
 
 def intersect(one: tuple[str, ...], other: tuple[str, ...]) -> tuple[str, ...]:

@@ -35,12 +35,24 @@ class Target:
     tuning: Tuning
 
 
-def index(target: Target, pages: Sequence[Page], write: Write, progress: Progress) -> list[Skipped]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failure:
+    """A page that could not be indexed."""
+
+    page: Page
+    reason: str
+
+    @property
+    def letter(self) -> Skipped:
+        return Skipped(path=self.page.document.path, reason=self.reason)
+
+
+def index(target: Target, pages: Sequence[Page], write: Write, progress: Progress) -> list[Failure]:
     """Have each page written in a transaction of its own; those that cannot be.
 
     Such a one becomes a dead letter, for whatever reason it is, and the others go on.
     """
-    failed: list[Skipped] = []
+    failed: list[Failure] = []
     done = 0
     for group in _groups(pages):
         items = []
@@ -59,7 +71,7 @@ def index(target: Target, pages: Sequence[Page], write: Write, progress: Progres
 
 
 @contextmanager
-def _surviving(target: Target, page: Page, failed: list[Skipped]) -> Iterator[None]:
+def _surviving(target: Target, page: Page, failed: list[Failure]) -> Iterator[None]:
     """Have a failure be noted, unless it is one that a person can do something about."""
     try:
         yield
@@ -67,12 +79,10 @@ def _surviving(target: Target, page: Page, failed: list[Skipped]) -> Iterator[No
         raise
     except Exception as error:
         # With the database away this raises, too, and ends the ingest.
-        letter = Skipped(
-            path=page.document.path, reason=f"cannot be indexed: {type(error).__name__}"
-        )
+        failure = Failure(page=page, reason=f"cannot be indexed: {type(error).__name__}")
         with target.database.transaction() as connection:
-            dead_letters.save(connection, page.source, [letter])
-        failed.append(letter)
+            dead_letters.save(connection, page.source, [failure.letter])
+        failed.append(failure)
 
 
 def _groups(pages: Sequence[Page]) -> Iterator[list[Page]]:
@@ -96,7 +106,7 @@ def split(page: Page, embedder: Embedder, tuning: Tuning) -> Item:
     return Item(page=page, sections=tuple(sections))
 
 
-def _embed_all(target: Target, items: Sequence[Item], failed: list[Skipped]) -> Iterator[Item]:
+def _embed_all(target: Target, items: Sequence[Item], failed: list[Failure]) -> Iterator[Item]:
     try:
         yield from _embed(target, items)
     except Exception:  # one of them is at fault, and is found when each is by itself

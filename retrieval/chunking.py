@@ -7,7 +7,7 @@ repeats the table's head or the fence's marks.
 """
 
 import re
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -56,7 +56,7 @@ def split(
     places = _find_anchors(document)
     sections = []
     for group in _pack(pieces, section_tokens, ruler, at_headings=True):
-        text = _join(group, document.text)
+        text, starts = _join(group, document.text)
         if not any(character.isalnum() for character in text):
             continue
         sections.append(
@@ -66,19 +66,32 @@ def split(
                 span=(group[0].start, group[-1].end),
                 token_count=sum(map(ruler.measure, group)),
                 chunks=tuple(_chunks(group, document.text, chunk_tokens, ruler)),
-                anchor=next((each for at, each in places if at <= group[0].start), None),
+                anchors=tuple(_place_anchors(places, group, starts)),
             )
         )
     return sections
 
 
 def _find_anchors(document: Document) -> list[tuple[int, str | None]]:
-    """Where each heading begins and what its anchor is, the last first."""
+    """Where each heading begins and what its anchor is, in order."""
     if document.anchors is None:
         return []
     lines = _line_offsets(document.text)
     found = anchors.find(document.text, document.anchors)
-    return [(lines[line], anchor) for line, anchor in reversed(found)]
+    return [(lines[line], anchor) for line, anchor in found]
+
+
+def _place_anchors(
+    places: Sequence[tuple[int, str | None]], group: Sequence[Piece], starts: Sequence[int]
+) -> Iterator[tuple[int, str | None]]:
+    """Section.anchors of a group of pieces that begin at these offsets in the section's text."""
+    first = bisect_right(places, group[0].start, key=lambda place: place[0])
+    if first:
+        yield 0, places[first - 1][1]
+    last = bisect_left(places, group[-1].end, key=lambda place: place[0])
+    for at, anchor in places[first:last]:
+        index = bisect_right(group, at, key=lambda piece: piece.start) - 1
+        yield starts[index] + at - group[index].start, anchor
 
 
 def parse_pieces(text: str) -> list[Piece]:
@@ -301,19 +314,25 @@ def _chunks(
     pieces: Sequence[Piece], source: str, chunk_tokens: int, ruler: _Ruler
 ) -> Iterator[Chunk]:
     for group in _pack(pieces, chunk_tokens, ruler, at_headings=False):
-        text = _join(group, source).strip("\n")
+        text = _join(group, source)[0].strip("\n")
         if any(character.isalnum() for character in text):
             yield Chunk(text=text, heading_path=group[-1].heading_path)
 
 
-def _join(pieces: Sequence[Piece], source: str) -> str:
-    """The pieces' text with what stands between them; parts of one cut piece stay apart."""
+def _join(pieces: Sequence[Piece], source: str) -> tuple[str, list[int]]:
+    """The pieces' text with what stands between them, and where each piece's own begins in it.
+
+    Parts of one cut piece stay apart.
+    """
     text = ""
+    starts = []
     for before, piece in zip([None, *pieces], pieces, strict=False):
         if before and not before.tail and not piece.head:
             text += source[before.end : piece.start]
+        starts.append(len(text) + len(piece.head))
         text += piece.text(source)
-    return text.strip("\n") + "\n"
+    blank = len(text) - len(text.lstrip("\n"))
+    return text.strip("\n") + "\n", [start - blank for start in starts]
 
 
 def _shared_path(paths: Sequence[tuple[str, ...]]) -> tuple[str, ...]:

@@ -1,11 +1,12 @@
 """Which of two pages is the later edition of one work, by title, path and what they say; pure."""
 
 import re
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from datetime import date
 from functools import lru_cache
 from pathlib import PurePosixPath
-from typing import Literal, Protocol
+from typing import Literal, Protocol, TypeVar
 
 # What holds until its next edition. A report, a meeting, a tax rate or a project's plan of one year
 # stands beside that of the next, and so do guides to two versions of a product.
@@ -48,6 +49,15 @@ class Addressed(Named, Protocol):
     def url(self) -> str: ...
 
 
+class Superseded(Addressed, Protocol):
+    """The same with what it says replaces it."""
+
+    @property
+    def document_id(self) -> int: ...
+    @property
+    def superseded_by(self) -> str | None: ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Edition:
     """What title and path say of a page."""
@@ -87,13 +97,43 @@ def title_words(title: str) -> frozenset[str]:
 def is_named(page: Addressed, name: str) -> bool:
     """Whether a name that somebody wrote, a title, path or address, is that of a page."""
     written = name.strip().casefold()
-    if written in (page.title.casefold(), page.url.casefold()):
+    if written in _find_addresses(page):
         return bool(written)
     wanted = PurePosixPath(written.split("#")[0]).parts
     parts = PurePosixPath(page.path.casefold()).parts
     wanted = tuple(part for part in wanted if part not in (".", "..", "/"))
     endings = (parts, (*parts[:-1], PurePosixPath(parts[-1]).stem)) if parts else ()
     return bool(wanted) and any(each[-len(wanted) :] == wanted for each in endings)
+
+
+def _find_addresses(page: Addressed) -> tuple[str, ...]:
+    """Its title and address, that of a part without its heading, too."""
+    url = page.url.casefold()
+    return page.title.casefold(), url, re.sub(r"#(?![/!]).*", "", url)  # "#/" begins a page's own
+
+
+Page = TypeVar("Page", bound=Superseded)
+
+
+def find_successor(page: Page, pages: Iterable[Page]) -> Page | None:
+    """Of pages, the one that a page says replaces it; another of that name before itself."""
+    name = page.superseded_by
+    if not name:
+        return None
+    named = (each for each in pages if each.document_id != page.document_id)
+    own = [*_find_addresses(page), page.path.casefold()]
+    itself = page if name.strip().casefold() in own else None
+    return next((each for each in named if is_named(each, name)), itself)
+
+
+def goes_round(page: Page, find: Callable[[Page], Page | None]) -> bool:
+    """Whether from page to the one that replaces it, as find gives it, one comes back to it."""
+    seen = {page.document_id}
+    successor = find(page)
+    while successor is not None and successor.document_id not in seen:
+        seen.add(successor.document_id)
+        successor = find(successor)
+    return successor is not None and successor.document_id == page.document_id
 
 
 @lru_cache(maxsize=4_096)

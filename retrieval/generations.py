@@ -225,6 +225,20 @@ def count_lacking(connection: Connection, generation: Generation) -> int:
     return count
 
 
+def count_lost(connection: Connection, generation: Generation) -> int:
+    """How many documents would be found no more, or not as they are, if it took over."""
+    count: int = connection.execute(
+        text(f"""
+            SELECT count(*) FROM documents
+            WHERE {LACKING} AND text ~ '\\S' AND EXISTS (
+                SELECT FROM sections JOIN generations USING (generation_id)
+                WHERE state = 'active' AND sections.document_id = documents.document_id)
+        """),
+        {"generation_id": generation.generation_id},
+    ).scalar_one()
+    return count
+
+
 def refresh_counts(connection: Connection, generation: Generation) -> None:
     """Count anew what BM25, stemming and the choice between exact scan and index need."""
     connection.execute(
@@ -242,18 +256,5 @@ def refresh_counts(connection: Connection, generation: Generation) -> None:
         {"generation_id": generation.generation_id},
     )
     connection.execute(
-        text("""
-            WITH counted AS (
-                INSERT INTO generation_parts AS old
-                SELECT tenant_id, generation_id, audience_id, language, count(*), sum(word_count)
-                FROM sections WHERE generation_id = :generation_id
-                GROUP BY tenant_id, generation_id, audience_id, language
-                ON CONFLICT (generation_id, audience_id, language) DO UPDATE
-                SET section_count = excluded.section_count, word_count = excluded.word_count
-                RETURNING audience_id, language
-            )
-            DELETE FROM generation_parts WHERE generation_id = :generation_id
-            AND (audience_id, language) NOT IN (SELECT audience_id, language FROM counted)
-        """),
-        {"generation_id": generation.generation_id},
+        text("SELECT count_parts(:generation_id)"), {"generation_id": generation.generation_id}
     )

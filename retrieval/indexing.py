@@ -5,8 +5,8 @@ they are stored, and takes its place when complete: search never mixes two and n
 active one is kept up to date meanwhile.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 import numpy as np
@@ -23,13 +23,14 @@ from retrieval import (
     relevance,
     restating,
     rows,
+    source_locks,
     source_states,
     token_vectors,
 )
-from retrieval.batches import Progress, Target
+from retrieval.batches import Failure, Progress, Target
 from retrieval.db import Database
-from retrieval.embedding import Embedder, Vectors
-from retrieval.errors import Busy, ConfigError, IndexMismatch
+from retrieval.embedding import Embedder, Embedding, Vectors
+from retrieval.errors import ConfigError, IndexMismatch
 from retrieval.generations import Generation, State
 from retrieval.planning import Page, Plan
 from retrieval.records import Document
@@ -85,42 +86,52 @@ def ingest(
     """
     database = database.unrestricted
     reranker = reranker or LateInteraction()
-    with only_one(database, source):
+    with source_locks.only_one(database, source) as check:
+
+        def go_on(done: int, total: int) -> None:
+            check()
+            progress(done, total)
+
         plan = planning.make(database, source, reads)
-        if prune and plan.gone and not plan.left_count:
+        if prune and plan.gone and not plan.may_be_pruned:
             raise ConfigError(
                 f"None of the {plan.known_count} documents of source {source!r} is there any more. "
-                "Check the folder; nothing was removed."
+                "Check the folder; nothing was removed. To give the source up, take it out of "
+                f"SOURCES, and run `footnote sync {source} --prune`."
             )
+        doubt = _build_doubt(source, plan) if plan.is_doubtful and not prune else None
         _restate(database, source, plan)
         generation = _open_generation(database, embedder, plan.pending, tuning)
         target = Target(database=database, embedder=embedder, generation=generation, tuning=tuning)
-        failed = batches.index(target, plan.pending, rows.write, progress)
+        failed = batches.index(target, plan.pending, rows.write, go_on)
+        check()
         with database.transaction() as connection:
-            removed = _settle(connection, source, plan, failed, prune=prune)
+            removed = _settle(connection, source, plan, doubt, prune=prune)
         copies.refresh(database)
-        behind = _keep_up(database, generation, tuning)
+        behind, left = _keep_up(database, generation, tuning)
         basis = relevance.build_basis(reranker, embedder, tuning)
-        rebuilt = fill(
+        filled = fill(
             database,
             embedder,
             generation,
             tuning,
             finish=lambda connection: _conclude(connection, generation, basis),
-            progress=progress,
+            progress=go_on,
         )
-    failures = {each.path for each in failed}
-    lost = [page.document_id is None for page in plan.pending if page.document.path in failures]
+        skipped = _gather(source, plan, (*failed, *left, *filled.failed))
+        with database.transaction() as connection:
+            dead_letters.keep(connection, source, skipped)
+    lost = [each.page.document_id is None for each in failed]
     return Summary(
         new=plan.new_count - sum(lost),
         changed=plan.changed_count - (len(lost) - sum(lost)),
         unchanged=plan.unchanged_count,
-        rebuilt=rebuilt,
+        rebuilt=filled.count,
         moved=plan.moved,
         removed=tuple(removed),
         gone=tuple(path for path in plan.gone if path not in removed),
-        doubt=_build_doubt(source, plan) if plan.is_doubtful and not prune else None,
-        skipped=(*plan.skipped, *failed),
+        doubt=doubt,
+        skipped=tuple(skipped.values()),
         notes=plan.notes,
         generation_id=generation.generation_id,
         state=_load_state(database, generation),
@@ -138,18 +149,23 @@ def _restate(database: Database, source: str, plan: Plan) -> None:
 
 
 def _settle(
-    connection: Connection, source: str, plan: Plan, failed: Iterable[Skipped], *, prune: bool
+    connection: Connection, source: str, plan: Plan, doubt: str | None, *, prune: bool
 ) -> list[str]:
     """Note that the source was read, and what of it is gone; the paths of what was removed."""
-    dead_letters.keep(connection, source, [each.path for each in (*plan.skipped, *failed)])
     missing.reset(connection, source, plan.gone)
-    if plan.is_doubtful and not prune:
-        source_states.fail(connection, source, _build_doubt(source, plan))
+    if doubt:
+        source_states.fail(connection, source, doubt)
         return []
     source_states.complete(connection, source)
     if prune:
         return missing.remove(connection, source, plan.gone)
     return missing.count(connection, source, plan.gone)
+
+
+def _gather(source: str, plan: Plan, failed: Iterable[Failure]) -> dict[str, Skipped]:
+    """Why each page of the source that has a reason is not in the index, by its path."""
+    letters = [each.letter for each in failed if each.page.source == source]
+    return {each.path: each for each in (*plan.skipped, *letters)}
 
 
 def _build_doubt(source: str, plan: Plan) -> str:
@@ -158,24 +174,16 @@ def _build_doubt(source: str, plan: Plan) -> str:
         f"Only {plan.left_count} of the {plan.known_count} documents of source {source!r} are "
         "there; no other counts as gone. Check that nothing of it is away."
     )
-    confirm = f" If all is there, `footnote sync {source} --prune` removes the others."
-    return found + confirm if plan.left_count else found
+    confirm = " If nothing is, sync or ingest it with --prune, which removes what is gone."
+    return found + confirm if plan.may_be_pruned else found
 
 
-@contextmanager
-def only_one(database: Database, source: str) -> Iterator[None]:
-    """Hold a lock of the server's on the source; it ends with the connection, killed or not."""
-    key = {"key": f"footnote ingest {database.tenant_id} {source}"}
-    with database.engine.connect() as connection:
-        if not connection.execute(
-            text("SELECT pg_try_advisory_lock(hashtext(:key))"), key
-        ).scalar():
-            raise Busy(f"Another ingest of source {source!r} is running; let it finish.")
-        connection.commit()
-        try:
-            yield
-        finally:
-            connection.execute(text("SELECT pg_advisory_unlock(hashtext(:key))"), key)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Filled:
+    """What a generation got."""
+
+    count: int  # documents that it lacked
+    failed: tuple[Failure, ...]  # those that it lacks still
 
 
 def fill(
@@ -186,15 +194,17 @@ def fill(
     *,
     finish: Callable[[Connection], None] = lambda connection: None,
     progress: Progress = lambda done, total: None,
-) -> int:
-    """Index in a generation all stored documents that it lacks; how many they were.
+) -> Filled:
+    """Index in a generation all stored documents that it lacks.
 
-    Safe to kill and to run again. finish is called in a transaction before which it lacks none,
-    whoever else changes documents meanwhile. Raises ConfigError when the generation is dropped.
+    Safe to kill and to run again. finish is called in a transaction before which it lacks none but
+    those that failed, whoever else changes documents meanwhile. Raises ConfigError when the
+    generation is dropped.
     """
     database = database.unrestricted
     target = Target(database=database, embedder=embedder, generation=generation, tuning=tuning)
     tried: set[tuple[int | None, str]] = set()  # a document without text is lacking for ever
+    failed: list[Failure] = []
     while True:
         with database.transaction() as connection:
             generations.lock(connection)
@@ -206,33 +216,36 @@ def fill(
             if not pending:
                 generations.refresh_counts(connection, generation)
                 finish(connection)
-                return len(tried)
-        batches.index(target, pending, rows.write_stored, progress)
+                return Filled(count=len(tried) - len(failed), failed=tuple(failed))
+        failed += batches.index(target, pending, rows.write_stored, progress)
         tried |= {(page.document_id, page.document.content_hash) for page in pending}
 
 
-def _keep_up(database: Database, generation: Generation, tuning: Tuning) -> str | None:
-    """Bring the active generation up to date, where another one is written to; why it cannot be."""
+def _keep_up(
+    database: Database, generation: Generation, tuning: Tuning
+) -> tuple[str | None, tuple[Failure, ...]]:
+    """Bring the active generation up to date, where another one is written to; why it cannot be,
+    or which pages cannot."""
     with database.transaction() as connection:
         active = generations.load(connection, "active")
         if active is None or active.generation_id == generation.generation_id:
-            return None
+            return None, ()
         if not generations.count_lacking(connection, active):
             generations.lock(connection)
             generations.refresh_counts(connection, active)  # pages may have gone
-            return None
+            return None, ()
     try:
-        fill(database, models.load_for(active, tuning), active, tuning)
+        return None, fill(database, models.load_for(active, tuning), active, tuning).failed
     except IndexMismatch as error:
-        return str(error)
-    return None
+        return str(error), ()
 
 
 def _conclude(connection: Connection, generation: Generation, basis: Basis) -> None:
     """Have a generation that was built be searched, if a relevance model was fitted for it or
-    nothing is searched yet; else it is ready. One that was searched before stays as it is."""
+    nothing is searched yet; else it is ready. One that was searched before stays as it is, and so
+    does one that lacks what is found now."""
     state = generations.load_by_id(connection, generation.generation_id).state
-    if state not in ("building", "ready"):
+    if state not in ("building", "ready") or generations.count_lost(connection, generation):
         return
     if generations.load(connection, "active") is None or relevance.find(connection, basis):
         generations.activate(connection, generation)
@@ -305,8 +318,20 @@ def _fit_projection(pages: Sequence[Page], embedder: Embedder, tuning: Tuning) -
     for page in pages[:: -(-len(pages) // SAMPLE_DOCUMENTS)]:
         with suppress(Exception):  # it is told of when it is to be indexed
             texts += batches.split(page, embedder, tuning).texts()
-    if not texts:
+    step = -(-len(texts) // SAMPLE_CHUNKS)
+    embeddings = _embed_sample(embedder, texts[::step]) if texts else []
+    if not embeddings:
         raise ConfigError("Nothing of these documents can be indexed.")
-    embeddings = embedder.embed_documents(texts[:: -(-len(texts) // SAMPLE_CHUNKS)])
     vectors = np.concatenate([embedding.token_vectors for embedding in embeddings])
     return token_vectors.fit_projection(vectors, tuning.token_dimension)
+
+
+def _embed_sample(embedder: Embedder, texts: Sequence[str]) -> list[Embedding]:
+    try:
+        return embedder.embed_documents(texts)
+    except Exception:  # one of them is at fault, and is told of when it is to be indexed
+        embeddings: list[Embedding] = []
+        for each in texts:
+            with suppress(Exception):
+                embeddings += embedder.embed_documents([each])
+        return embeddings

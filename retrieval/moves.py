@@ -1,9 +1,10 @@
 """Which of the pages that are new are pages that are gone, moved; pure."""
 
 from collections import defaultdict
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from typing import TypeVar
 
+from retrieval import lexical
 from retrieval.records import Document
 from retrieval.stored import Stored
 
@@ -19,33 +20,34 @@ P = TypeVar("P", Stored, Document)
 def find(gone: Iterable[Stored], new: Iterable[Document]) -> dict[str, Stored]:
     """What each page that was moved is in the index, by its path now.
 
-    A page is known again by title and text, else by its text, if there is one page alone on either
-    side that has them. One that was edited, too, is known by its title or by the name of its
-    file, if most of its words are still there.
+    A page is known again by title and text, else by its text, if as many pages have them on either
+    side; those are told apart by the order of their paths. One that was edited, too, is known by
+    its title or the name of its file, if no other has that and most of its words are there.
     """
     left, wanted = {page.path: page for page in gone}, {page.path: page for page in new}
     moved: dict[str, Stored] = {}
-    for key, is_alike in _WAYS:
+    for key, is_exact in _WAYS:
         for before, now in list(_match(left.values(), wanted.values(), key)):
-            if is_alike(before.text, now.text):
-                moved[now.path] = left.pop(before.path)
-                del wanted[now.path]
+            if is_exact or (len(before) == 1 and _is_edited(before[0].text, now[0].text)):
+                for was, page in zip(before, now, strict=True):
+                    moved[page.path] = left.pop(was.path)
+                    del wanted[page.path]
     return moved
 
 
 def _match(
     gone: Iterable[Stored], new: Iterable[Document], key: Key
-) -> Iterator[tuple[Stored, Document]]:
-    """The pairs that have a key that no other page has on their side."""
+) -> Iterator[tuple[list[Stored], list[Document]]]:
+    """The pages that have a key in common, where there are as many on either side, by path."""
     before, now = _group(gone, key), _group(new, key)
     for value, pages in before.items():
-        if len(pages) == len(now.get(value, ())) == 1:
-            yield pages[0], now[value][0]
+        if len(pages) == len(now.get(value, ())):
+            yield pages, now[value]
 
 
 def _group(pages: Iterable[P], key: Key) -> dict[Hashable, list[P]]:
     groups: dict[Hashable, list[P]] = defaultdict(list)
-    for page in pages:
+    for page in sorted(pages, key=lambda page: page.path):
         groups[key(page)].append(page)
     return groups
 
@@ -54,25 +56,23 @@ def _name(page: Stored | Document) -> str:
     return page.path.rsplit("/", 1)[-1]
 
 
-def _is_same(_before: str, _now: str) -> bool:
-    return True  # by its key
-
-
 def _is_edited(before: str, now: str) -> bool:
     """Whether one text was made of the other, by the runs of words that they share."""
-    first, second = _runs(before.split()), _runs(now.split())
+    first, second = _runs(before), _runs(now)
     return len(first & second) >= ALIKE * len(first | second)
 
 
-def _runs(words: Sequence[str]) -> set[tuple[str, ...]]:
+def _runs(text: str) -> set[tuple[str, ...]]:
+    words = [word.text for word in lexical.find_words(text)]
     length = min(RUN_WORDS, len(words))
     return {tuple(words[n : n + length]) for n in range(len(words) - length + 1)}
 
 
-_WAYS: tuple[tuple[Key, Callable[[str, str], bool]], ...] = (
-    (lambda page: (page.title, page.text), _is_same),
-    (lambda page: page.text, _is_same),
-    (lambda page: (page.title, _name(page)), _is_edited),
-    (lambda page: page.title, _is_edited),
-    (_name, _is_edited),
+# With whether pages that have the key in common say the same.
+_WAYS: tuple[tuple[Key, bool], ...] = (
+    (lambda page: (page.title, page.text), True),
+    (lambda page: page.text, True),
+    (lambda page: (page.title, _name(page)), False),
+    (lambda page: page.title, False),
+    (_name, False),
 )

@@ -20,6 +20,7 @@ class Page:
     document: Document
     file_hash: str | None = None
     document_id: int | None = None  # as which it stands in the index; None: it is new
+    former: Stored | None = None  # the page that had its text before, where another one had
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,6 +46,11 @@ class Plan:
         return self.known_count - len(self.gone)
 
     @property
+    def may_be_pruned(self) -> bool:
+        """Whether somebody may say that all those are gone: of a folder that is empty, nobody."""
+        return self.left_count > 0 or self.known_count == 1
+
+    @property
     def is_doubtful(self) -> bool:
         """Whether so much is gone that a folder may be away, and not its pages."""
         return 2 * self.left_count < self.known_count
@@ -58,7 +64,8 @@ def make(database: Database, source: str, reads: Iterable[Read | Skipped | Uncha
     unchanged = {each.path for each in every if isinstance(each, Unchanged)}
     with database.snapshot() as connection:
         known = stored.load_known(connection, source)
-        gone = known.keys() - read.keys() - unchanged - {each.path for each in skipped}
+        there = {each.path for each in skipped if each.before != "gone"}
+        gone = known.keys() - read.keys() - unchanged - there
         pages = _compare(connection, known, read, gone)
     moved = [(was.path, page.path) for page in pages if (was := page.moved_from)]
     return Plan(
@@ -68,7 +75,7 @@ def make(database: Database, source: str, reads: Iterable[Read | Skipped | Uncha
         unchanged_count=sum(page.is_unchanged for page in pages) + len(unchanged),
         pending=tuple(page.build(source) for page in pages if page.is_pending),
         restated=tuple(page.build(source) for page in pages if page.is_restated),
-        audiences=dict(_find_audiences(pages)),
+        audiences={**dict(_find_audiences(pages)), **dict(_find_hidden(known, skipped))},
         moved=tuple(moved),
         gone=tuple(sorted(gone - {was for was, _ in moved})),
         skipped=tuple(skipped),
@@ -83,6 +90,7 @@ class _Compared:
     read: Read
     known: Known | None  # the page at its path
     stored: Stored | None  # the page as it was, unless that is the same or there was none
+    former: Stored | None = None  # as of Page
 
     @property
     def path(self) -> str:
@@ -120,6 +128,7 @@ class _Compared:
             document=self.read.document,
             file_hash=self.read.file_hash or None,
             document_id=was.document_id if was else None,
+            former=self.former,
         )
 
 
@@ -135,13 +144,24 @@ def _compare(
         for path, each in read.items()
         if path in known and not known[path].is_as(each.document)
     ]
-    looked_up = (*changed, *gone) if new else changed
+    looked_up = (*changed, *gone) if new or changed else ()
     before = stored.load(connection, [known[path].document_id for path in looked_up])
     moved = moves.find([before[path] for path in gone if path in before], new)
+    texts = {page.text: page for page in before.values()}
     return [
-        _Compared(read=each, known=known.get(path), stored=moved.get(path) or before.get(path))
+        _Compared(
+            read=each,
+            known=known.get(path),
+            stored=moved.get(path) or before.get(path),
+            former=_find_former(before.get(path), each.document, texts),
+        )
         for path, each in read.items()
     ]
+
+
+def _find_former(was: Stored | None, now: Document, texts: Mapping[str, Stored]) -> Stored | None:
+    """Whose text a page has now: names are swapped, or a page is put in another one's place."""
+    return texts.get(now.text) if was and was.text != now.text else None
 
 
 def _find_audiences(pages: Iterable[_Compared]) -> Iterator[tuple[int, tuple[str, ...]]]:
@@ -154,3 +174,11 @@ def _find_audiences(pages: Iterable[_Compared]) -> Iterator[tuple[int, tuple[str
             now = audiences.intersect(before, now)
         if now != before:
             yield page.stored.document_id, now
+
+
+def _find_hidden(
+    known: Mapping[str, Known], skipped: Iterable[Skipped]
+) -> Iterator[tuple[int, tuple[str, ...]]]:
+    for each in skipped:
+        if each.before == "hidden" and each.path in known and known[each.path].audience:
+            yield known[each.path].document_id, ()

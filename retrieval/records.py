@@ -49,7 +49,9 @@ class Section:
     span: tuple[int, int]  # half-open: document.text[span[0]:span[1]]; a cut table's head is extra
     token_count: int  # under the embedding model's tokenizer
     chunks: tuple[Chunk, ...]
-    anchor: str | None = None  # of the heading that it begins with or below, without #
+    # The offset in text from which on each heading's anchor counts, without #; None: it has none.
+    # The first, from 0, is that of the heading that the section begins with or below.
+    anchors: tuple[tuple[int, str | None], ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,13 +94,19 @@ class StoredSection:
     title: str
     heading_path: tuple[str, ...]
     text: str
-    url: str
+    url: str  # points at the heading that it begins with or below, where the site can
     owner: str | None
     updated_at: datetime | None
     verified_at: date | None
     freshness_days: int | None = None  # as of the Document, like the next two
     is_superseded: bool = False
     superseded_by: str | None = None
+    source: str = ""
+    urls: tuple[tuple[int, str], ...] = ()  # from which offset in text on which one is nearer
+
+    def find_url(self, place: int) -> str:
+        """The address of the heading under which an offset in the text stands."""
+        return next((url for start, url in reversed(self.urls) if start <= place), self.url)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

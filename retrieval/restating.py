@@ -7,7 +7,7 @@ from typing import Any
 
 from sqlalchemy import Connection, text
 
-from retrieval import audiences
+from retrieval import audiences, verifying
 from retrieval.planning import Page
 
 BATCH = 1_000  # pages a statement
@@ -25,6 +25,7 @@ def assign(connection: Connection, wanted: Mapping[int, tuple[str, ...]]) -> Non
     for document_id, audience in wanted.items():
         by_audience[audience].append(document_id)
     for audience, document_ids in by_audience.items():
+        audiences.withdraw(connection, audience, document_ids)
         audiences.assign(connection, audience, document_ids)
     connection.execute(
         text("UPDATE documents SET file_hash = NULL WHERE document_id = ANY(:document_ids)"),
@@ -48,7 +49,7 @@ def save(connection: Connection, pages: Sequence[Page]) -> None:
             UPDATE documents SET
                 url = stated.url, owner = stated.owner, updated_at = stated.updated_at,
                 stated_on = stated.stated_on,
-                verified_at = greatest(stated.stated_on, documents.confirmed_on),
+                verified_at = {verifying.build_sql("stated.stated_on", "documents.confirmed_on")},
                 freshness_days = stated.freshness_days, is_superseded = stated.is_superseded,
                 superseded_by = stated.superseded_by, secret_kinds = stated.secret_kinds,
                 content_hash = stated.content_hash,

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from pgvector import HalfVector
 from sqlalchemy import Connection, text
 
-from retrieval import audiences, generations, identifiers, lexical
+from retrieval import audiences, generations, identifiers, lexical, verifying
 from retrieval.generations import Generation
 from retrieval.planning import Page
 from retrieval.records import Chunk, Document, Section
@@ -98,7 +98,26 @@ def _save_parts(
 
 def _save_document(connection: Connection, item: Item) -> int:
     document = item.document
+    if item.page.document_id is not None:
+        audiences.withdraw(
+            connection,
+            document.audience,
+            [item.page.document_id],
+            content_hash=document.content_hash,
+        )
     audience_ids = audiences.load_ids(connection, [document.audience])
+    if item.page.former is not None:  # what was confirmed is that text
+        connection.execute(
+            text("""
+                UPDATE documents SET confirmed_on = :confirmed_on, confirmed_by = :confirmed_by
+                WHERE document_id = :document_id
+            """),
+            {
+                "document_id": item.page.document_id,
+                "confirmed_on": item.page.former.confirmed_on,
+                "confirmed_by": item.page.former.confirmed_by,
+            },
+        )
     # A page that was moved keeps its row, and all that hangs on that.
     connection.execute(
         text(
@@ -107,20 +126,21 @@ def _save_document(connection: Connection, item: Item) -> int:
         {"path": document.path, "document_id": item.page.document_id},
     )
     document_id: int = connection.execute(
-        text("""
+        text(f"""
             INSERT INTO documents (tenant_id, audience_id, source, path, title, url, owner,
                                    language, text, updated_at, stated_on, verified_at,
                                    freshness_days, is_superseded, superseded_by, anchors,
                                    secret_kinds, content_hash, file_hash)
             VALUES (current_setting('footnote.tenant_id'), :audience_id, :source, :path, :title,
-                    :url, :owner, :language, :text, :updated_at, :stated_on, :stated_on,
+                    :url, :owner, :language, :text, :updated_at, :stated_on,
+                    {verifying.build_sql("CAST(:stated_on AS date)", "NULL")},
                     :freshness_days, :is_superseded, :superseded_by, :anchors,
                     :secret_kinds, :content_hash, :file_hash)
             ON CONFLICT (tenant_id, source, path) DO UPDATE SET
                 audience_id = excluded.audience_id, title = excluded.title, url = excluded.url,
                 owner = excluded.owner, language = excluded.language, text = excluded.text,
                 updated_at = excluded.updated_at, stated_on = excluded.stated_on,
-                verified_at = greatest(excluded.stated_on, documents.confirmed_on),
+                verified_at = {verifying.build_sql("excluded.stated_on", "documents.confirmed_on")},
                 freshness_days = excluded.freshness_days,
                 is_superseded = excluded.is_superseded, superseded_by = excluded.superseded_by,
                 anchors = excluded.anchors, secret_kinds = excluded.secret_kinds,
@@ -163,7 +183,7 @@ def _save_sections(
             "span_start": section.span[0],
             "span_end": section.span[1],
             "token_count": section.token_count,
-            "anchor": section.anchor,
+            "anchors": section.anchors,
         }
         for ordinal, section in enumerate(sections)
     ]
@@ -171,13 +191,13 @@ def _save_sections(
         text("""
             INSERT INTO sections (tenant_id, audience_id, generation_id, document_id, content_hash,
                                   language, ordinal, heading_path, text, span_start, span_end,
-                                  token_count, anchor)
+                                  token_count, anchors)
             SELECT tenant_id, audience_id, :generation_id, document_id, content_hash, language,
                    row.ordinal, row.heading_path, row.text, row.span_start, row.span_end,
-                   row.token_count, row.anchor
+                   row.token_count, row.anchors
             FROM documents, jsonb_to_recordset(CAST(:rows AS jsonb)) AS row(
                 ordinal integer, heading_path text[], text text, span_start integer,
-                span_end integer, token_count integer, anchor text)
+                span_end integer, token_count integer, anchors jsonb)
             WHERE document_id = :document_id
             RETURNING section_id, ordinal
         """),
@@ -209,6 +229,8 @@ def _save_chunks(
         for ordinal, chunk in enumerate(section.chunks)
         for vector, tokens in (next(vectors),)
     ]
+    if not rows:  # a document without words
+        return
     connection.execute(
         text("""
             INSERT INTO chunks (tenant_id, audience_id, generation_id, section_id, ordinal,

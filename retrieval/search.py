@@ -4,7 +4,7 @@ Every statement names tenant and generation itself; row-level security holds wit
 """
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import quote
 
@@ -19,6 +19,11 @@ from retrieval.records import Hit, Leg, StoredSection
 from retrieval.tuning import Tuning
 
 CHUNKS_PER_HIT = 4  # a section has about six chunks, and several may be near the query
+# Chunks that HNSW looks at, others' among them, and the memory for that as a multiple of work_mem
+# (4 MB): past 20,000 and 1, pgvector's own, it finds too little for who may read one in a hundred.
+# Chosen.
+MOST_SCANNED = 200_000
+SCAN_MEMORY = 10
 MOST_WORDS = 200  # looked up of a query, which has about ten; a pasted log has thousands
 
 
@@ -27,19 +32,25 @@ def dense(
 ) -> list[Hit]:
     """Sections by the cosine similarity of their best chunk.
 
-    A small generation is scanned whole, a large one through HNSW: scanning on until enough rows
-    passed the filters, since HNSW filters only what it has already picked.
+    Who may read little has all of it scanned, who may read much is served through HNSW: scanning
+    on until enough rows passed the filters, since HNSW filters only what it has already picked.
     """
     distance = "embedding <=> :vector"
-    if generation.chunk_count >= tuning.exact_below:
+    if _count_readable(connection, generation) >= tuning.exact_below:
         size = int(generation.dimension)
         distance = f"embedding::halfvec({size}) <=> CAST(:vector AS halfvec({size}))"
         connection.execute(
             text(
                 "SELECT set_config('hnsw.iterative_scan', 'relaxed_order', true),"
-                " set_config('hnsw.ef_search', :ef_search, true)"
+                " set_config('hnsw.ef_search', :ef_search, true),"
+                " set_config('hnsw.max_scan_tuples', :most_scanned, true),"
+                " set_config('hnsw.scan_mem_multiplier', :scan_memory, true)"
             ),
-            {"ef_search": str(tuning.ef_search)},
+            {
+                "ef_search": str(tuning.ef_search),
+                "most_scanned": str(MOST_SCANNED),
+                "scan_memory": str(SCAN_MEMORY),
+            },
         )
     rows = connection.execute(
         text(f"""
@@ -66,6 +77,21 @@ def dense(
         },
     ).all()
     return _hits("dense", rows)
+
+
+def _count_readable(connection: Connection, generation: Generation) -> float:
+    """How many chunks of the generation may be read here, about: a section has as many there as
+    anywhere in it."""
+    count: float = connection.execute(
+        text("""
+            SELECT chunk_count::float8 / greatest(section_count, 1)
+                   * (SELECT coalesce(sum(generation_parts.section_count), 0) FROM generation_parts
+                      WHERE generation_id = generations.generation_id)
+            FROM generations WHERE generation_id = :generation_id
+        """),
+        {"generation_id": generation.generation_id},
+    ).scalar_one()
+    return count
 
 
 # How large the index is for this reader: with what others may read beside, it would tell of that.
@@ -316,7 +342,8 @@ def load_sections(connection: Connection, section_ids: Sequence[int]) -> dict[in
     rows = connection.execute(
         text("""
             SELECT section_id, document_id, path, title, heading_path, sections.text, url, owner,
-                   updated_at, verified_at, freshness_days, is_superseded, superseded_by, anchor
+                   updated_at, verified_at, freshness_days, is_superseded, superseded_by, source,
+                   sections.anchors
             FROM sections JOIN documents USING (document_id)
             WHERE section_id = ANY(:section_ids)
         """),
@@ -326,12 +353,14 @@ def load_sections(connection: Connection, section_ids: Sequence[int]) -> dict[in
 
 
 def _build_section(row: Mapping[str, Any]) -> StoredSection:
-    """A row as a section; its address points at its heading where the site can."""
+    """A row as a section, whose addresses point at its headings where the site can."""
     stated = {**row, "heading_path": tuple(row["heading_path"])}
-    anchor = stated.pop("anchor")
-    if anchor and "#" not in stated["url"]:
-        stated["url"] += f"#{quote(anchor)}"
-    return StoredSection(**stated)
+    page_url, anchors = stated["url"], stated.pop("anchors")
+    if "#" in page_url:
+        anchors = ()
+    urls = tuple((at, f"{page_url}#{quote(each)}" if each else page_url) for at, each in anchors)
+    section = StoredSection(**stated, urls=urls)
+    return replace(section, url=section.find_url(0))
 
 
 def load_page(connection: Connection, document_id: int, generation: Generation) -> list[int]:

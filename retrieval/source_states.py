@@ -17,6 +17,13 @@ class SourceState:
     completed_at: datetime | None  # of the last one that read all of it
     error: str | None  # why the last one did not
 
+    @property
+    def is_open(self) -> bool:
+        """Whether one was begun after the last one that read all of it, and has not failed."""
+        if self.started_at is None or self.completed_at is None or self.error:
+            return False
+        return self.started_at > self.completed_at
+
 
 def begin(connection: Connection, source: str, root: str) -> None:
     """Note that a source is read from now on, and where it is."""
@@ -53,6 +60,14 @@ def fail(connection: Connection, source: str, error: str) -> None:
         text("UPDATE sources SET error = :error WHERE source = :source"),
         {"source": source, "error": error},
     )
+
+
+def remove(connection: Connection, source: str) -> bool:
+    """Forget a source; False where it is not known."""
+    removed = connection.execute(
+        text("DELETE FROM sources WHERE source = :source"), {"source": source}
+    )
+    return removed.rowcount > 0
 
 
 def load(connection: Connection) -> Sequence[SourceState]:

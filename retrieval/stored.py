@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from datetime import date
 
 from sqlalchemy import Connection, text
 
@@ -33,6 +34,8 @@ class Stored:
     language: str
     anchors: str | None
     audience: tuple[str, ...]
+    confirmed_on: date | None = None
+    confirmed_by: str | None = None
 
     def is_indexed_as(self, document: Document) -> bool:
         """Whether chunks and postings of the document would be those that are there."""
@@ -68,7 +71,7 @@ def load(connection: Connection, document_ids: Collection[int]) -> dict[str, Sto
     rows = connection.execute(
         text("""
             SELECT document_id, path, title, text, language, anchors,
-                   array_remove(audience, '*') AS audience
+                   array_remove(audience, '*') AS audience, confirmed_on, confirmed_by
             FROM documents JOIN audiences USING (audience_id)
             WHERE document_id = ANY(:document_ids)
         """),

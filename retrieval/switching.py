@@ -41,10 +41,20 @@ def switch(
         embedder,
         found,
         tuning,
-        finish=lambda connection: generations.activate(connection, found),
+        finish=lambda connection: _activate(connection, found),
         progress=progress,
     )
     return found
+
+
+def _activate(connection: Connection, generation: Generation) -> None:
+    if count := generations.count_lost(connection, generation):
+        raise ConfigError(
+            f"Generation {generation.generation_id} lacks {count:,} of the documents that are "
+            "found now, since they cannot be indexed: `footnote doctor` lists them. Mend them, or "
+            "take them out of their source, and switch then."
+        )
+    generations.activate(connection, generation)
 
 
 def _find(connection: Connection, generation_id: int | None) -> Generation:

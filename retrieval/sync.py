@@ -1,14 +1,25 @@
 """A source brought up to date: looked up or checked out, read, and indexed."""
 
-from collections.abc import Iterator
-from contextlib import suppress
+import logging
+import traceback
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from sqlalchemy import text
 from sqlalchemy.exc import SQLAlchemyError
 
-from retrieval import audiences, indexing, restating, source_states, stored
+from retrieval import (
+    audiences,
+    dead_letters,
+    generations,
+    indexing,
+    restating,
+    source_locks,
+    source_states,
+    stored,
+)
 from retrieval.batches import Progress
 from retrieval.db import Database
 from retrieval.embedding import Embedder
@@ -20,6 +31,8 @@ from retrieval.sources.catalog import Source
 from retrieval.sources.reads import Read, Skipped, Unchanged
 from retrieval.sources.rules import Rules
 from retrieval.tuning import Tuning
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,25 +57,82 @@ def sync(
 
     Why it was not done is noted, too. Raises ConfigError when the source cannot be read.
     """
-    try:
+    return _bring(syncer, source, _read(syncer, source), prune=prune, progress=progress)
+
+
+def ingest(
+    syncer: Syncer,
+    source: Source,
+    *,
+    prune: bool = False,
+    progress: Progress = lambda done, total: None,
+) -> Summary:
+    """The same for a folder of which nothing is known but its files.
+
+    Raises ConfigError, too, where more people could read a page then: who may, it is not for a
+    folder to say.
+    """
+    reads = _refuse_wider(syncer.database, source.name, _read(syncer, source))
+    return _bring(syncer, source, reads, prune=prune, progress=progress)
+
+
+def _bring(
+    syncer: Syncer,
+    source: Source,
+    reads: Iterable[Read | Skipped | Unchanged],
+    *,
+    prune: bool,
+    progress: Progress,
+) -> Summary:
+    with noting_failures(syncer.database, source.name):
         return indexing.ingest(
             syncer.database,
             syncer.embedder,
-            _read(syncer, source),
+            reads,
             source=source.name,
             tuning=syncer.tuning,
             reranker=syncer.reranker,
             prune=prune,
             progress=progress,
         )
+
+
+@contextmanager
+def noting_failures(database: Database, name: str) -> Iterator[None]:
+    """Have it be noted why a source was not brought up to date, for doctor to tell."""
+    try:
+        yield
     except Busy:  # what is noted is the other's
         raise
     except FootnoteError as error:
-        _note(syncer, source, str(error))
+        _note(database, name, str(error))
         raise
     except Exception as error:
-        _note(syncer, source, f"It failed with {type(error).__name__}.")
+        kind, place = type(error).__name__, traceback.extract_tb(error.__traceback__)[-1]
+        log.error("Source %s: %s in %s, line %s", name, kind, place.filename, place.lineno)
+        _note(database, name, f"It failed with {kind}.")
         raise
+
+
+def remove(database: Database, name: str) -> int | None:
+    """Take a source out of the index with all its documents, and how many those were; None where
+    there is none of the name.
+
+    Raises Busy as indexing.ingest does.
+    """
+    with (
+        source_locks.only_one(database, name),
+        database.unrestricted.transaction() as connection,
+    ):
+        if not source_states.remove(connection, name):
+            return None
+        dead_letters.keep(connection, name, [])
+        removed = connection.execute(
+            text("DELETE FROM documents WHERE source = :source"), {"source": name}
+        )
+        for generation in generations.load_all(connection):
+            generations.refresh_counts(connection, generation)
+        return removed.rowcount
 
 
 def name_source(database: Database, root: Path, name: str | None) -> str:
@@ -103,7 +173,28 @@ def _read(syncer: Syncer, source: Source) -> Iterator[Read | Skipped | Unchanged
     files = folder.find_files(docs)
     with database.transaction() as connection:
         hashes = stored.find_file_hashes(stored.load_known(connection, source.name))
-    yield from folder.read_files(files, folder=docs, source=source, known=hashes)
+        letters = dead_letters.load(connection, source.name)
+    yield from folder.read_files(files, folder=docs, source=source, known=hashes, letters=letters)
+
+
+def _refuse_wider(
+    database: Database, name: str, reads: Iterable[Read | Skipped | Unchanged]
+) -> Iterator[Read | Skipped | Unchanged]:
+    with database.unrestricted.transaction() as connection:
+        known = stored.load_known(connection, name)
+    for read in reads:
+        page = known.get(read.document.path) if isinstance(read, Read) else None
+        # Of a page that is for nobody, it was not known for whom it is.
+        if page and page.audience and isinstance(read, Read):
+            wanted = read.document.audience
+            if audiences.intersect(page.audience, wanted) != wanted:
+                raise ConfigError(
+                    f"{read.document.path} of source {name!r} is for {', '.join(page.audience)}, "
+                    f"and would be for {', '.join(wanted)}. Name the source in SOURCES with its "
+                    f"audience, and run `footnote sync {name}`; or give the folder another name "
+                    "with --source."
+                )
+        yield read
 
 
 def _narrow(database: Database, source: Source) -> None:
@@ -147,7 +238,7 @@ def _find_path(source: Source) -> Path:
     return source.path
 
 
-def _note(syncer: Syncer, source: Source, error: str) -> None:
+def _note(database: Database, name: str, error: str) -> None:
     # With the database away nothing can be noted; what is raised says more.
-    with suppress(SQLAlchemyError), syncer.database.transaction() as connection:
-        source_states.fail(connection, source.name, error)
+    with suppress(SQLAlchemyError), database.transaction() as connection:
+        source_states.fail(connection, name, error)

@@ -15,6 +15,7 @@ from retrieval.db import Database
 from retrieval.generations import Generation
 
 DIMENSION = 8
+NOT_THEIRS = "canary999x999"  # for what is another tenant's, where ids alone are shown
 _CANARY = re.compile(r"canary\d+x\d+", re.IGNORECASE)
 
 
@@ -60,6 +61,7 @@ class Tenant:
         self.document_ids: dict[str, int] = {}
         with database.unrestricted.transaction() as connection:
             self._plant(connection)
+            _compare(connection)
             if asked:
                 _ask(connection)
             found = generations.load(connection, "active")
@@ -73,7 +75,12 @@ class Tenant:
 
     def name_sections(self, section_ids: Iterable[int]) -> set[str]:
         """The words of sections."""
-        return {self._by_section[section_id] for section_id in section_ids}
+        return {self._by_section.get(section_id, NOT_THEIRS) for section_id in section_ids}
+
+    def name_pages(self, document_ids: Iterable[int]) -> set[str]:
+        """The words of pages."""
+        by_id = {document_id: canary for canary, document_id in self.document_ids.items()}
+        return {by_id.get(document_id, NOT_THEIRS) for document_id in document_ids}
 
     @property
     def section_ids(self) -> list[int]:
@@ -169,8 +176,27 @@ class Tenant:
         self.document_ids = {row.canary: row.document_id for row in planted}
 
 
+def _compare(connection: Connection) -> None:
+    """Of each page: that it says nearly the same as the next ones."""
+    for statement in (
+        """
+        INSERT INTO copies (tenant_id, document_id, other_id, similarity)
+        SELECT tenant_id, page.document_id, other.document_id, 0.9
+        FROM documents AS page JOIN documents AS other USING (tenant_id)
+        WHERE other.document_id BETWEEN page.document_id + 1 AND page.document_id + 4
+        """,
+        """
+        INSERT INTO signatures (tenant_id, document_id, content_hash, bands)
+        SELECT tenant_id, document_id, content_hash, '{1}' FROM documents
+        """,
+    ):
+        connection.execute(text(statement))
+
+
 def _ask(connection: Connection) -> None:
-    """Of each page: asked and answered by three people, and once in vain, flagged and a case."""
+    """Of each page: asked and answered by three people, and once in vain, flagged, passed on and a
+    case. What was found best each time and not kept is a page of another audience, which an answer
+    may be read without."""
     connection.execute(
         text("""
             INSERT INTO traces (tenant_id, surface, team_id, channel_id, message_ts, thread_ts,
@@ -179,9 +205,9 @@ def _ask(connection: Connection) -> None:
             SELECT documents.tenant_id, 'slack', 'T1', 'C1', document_id || '.' || asker,
                    document_id::text, 'U' || asker, asked, ARRAY[asked],
                    CASE WHEN asker < 4 THEN 'answered' ELSE 'abstained' END, 'It is ' || title,
-                   ARRAY['9' || document_id || '.' || asker], jsonb_build_array(jsonb_build_object(
-                       'section_id', section_id, 'document_id', document_id, 'doc', path,
-                       'relevance', 0.4)),
+                   ARRAY['9' || document_id || '.' || asker], jsonb_build_array(other.found,
+                       jsonb_build_object('section_id', section_id, 'document_id', document_id,
+                                          'doc', path, 'relevance', 0.4)),
                    CASE WHEN asker < 4 THEN ARRAY[section_id] ELSE '{}' END,
                    CASE WHEN asker < 4 THEN jsonb_build_array(jsonb_build_object(
                        'marker', 1, 'section_id', section_id, 'path', path, 'title', title,
@@ -192,6 +218,13 @@ def _ask(connection: Connection) -> None:
             FROM documents JOIN (SELECT document_id, section_id FROM sections) AS own
                 USING (document_id)
             CROSS JOIN generate_series(1, 4) AS asker
+            CROSS JOIN LATERAL (
+                SELECT jsonb_build_object('section_id', others.section_id, 'document_id',
+                                          document_id, 'doc', path, 'relevance', 0.5) AS found
+                FROM documents AS page JOIN sections AS others USING (document_id)
+                WHERE page.audience_id <> documents.audience_id
+                ORDER BY document_id < documents.document_id, document_id LIMIT 1
+            ) AS other
             CROSS JOIN LATERAL (SELECT CASE WHEN asker < 4 THEN 'what is ' ELSE 'where is ' END
                                        || title AS asked) AS worded
         """)
@@ -217,5 +250,11 @@ def _ask(connection: Connection) -> None:
         text("""
             INSERT INTO case_traces (trace_id, tenant_id, case_id)
             SELECT trace_id, tenant_id, 'flag-' || right_path FROM feedback
+        """)
+    )
+    connection.execute(
+        text("""
+            INSERT INTO escalations (trace_id, tenant_id, channel_id, asked_by, question)
+            SELECT trace_id, tenant_id, 'C2', user_id, note FROM feedback
         """)
     )

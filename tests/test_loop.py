@@ -49,13 +49,14 @@ others ask it or listen to its events.
 def serving(client: WebClient, retriever: Retriever, slack: SlackStandIn) -> Iterator[None]:
     """The bot as it serves; what was sent to it is over when the block is left."""
     database = retriever.database
-    reviews = build_reviews(client, database, SETTINGS)
+    rights = Rights(client, database)
+    reviews = build_reviews(client, database, rights, SETTINGS)
     answerer = Answerer(retriever=retriever, generator=Quoter(retriever.embedder))
     jobs = Jobs(
         client=client,
         database=database,
         answerer=answerer,
-        rights=Rights(client, database),
+        rights=rights,
         executor=ThreadPoolExecutor(2),
         follow=reviews.following,
     )

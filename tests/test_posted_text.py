@@ -79,7 +79,8 @@ def said(message: Mapping[str, Any]) -> str:
 
 
 def sources(message: Mapping[str, Any]) -> list[str]:
-    *_, block, _buttons = message["blocks"]
+    # A stale page has a button of its own.
+    *_, block, _buttons = (each for each in message["blocks"] if each["type"] != "actions")
     holder = block["elements"][0] if block["type"] == "context" else block["text"]
     return str(holder["text"]).splitlines()
 

@@ -59,7 +59,7 @@ def serving(slack: SlackStandIn, answerer: Answerer) -> Iterator[None]:
         database=database,
         jobs=jobs,
         settings=settings,
-        reviews=build_reviews(client, database, settings),
+        reviews=build_reviews(client, database, jobs.rights, settings),
         retriever=None,
     )
     with slack.connected(app):
@@ -79,7 +79,8 @@ def ask(slack: SlackStandIn, answerer: Answerer, question: str) -> dict[str, Any
 
 
 def find_source_list(answer: Mapping[str, Any]) -> str:
-    *_, sources, buttons = answer["blocks"]
+    # A stale page has a button of its own.
+    *_, sources, buttons = (each for each in answer["blocks"] if each["type"] != "actions")
     assert (sources["type"], buttons["type"]) == ("context", "context_actions")
     return str(sources["elements"][0]["text"])
 
@@ -163,7 +164,7 @@ def test_p39_numbers_and_source_list_agree_whatever_the_order_of_the_reranking(
     stand_in.reply(last_then_first)
     answer = ask(slack, claude, ERR_2041)
     assert len(shown) >= 2
-    assert answer["text"] == (
+    assert answer["text"].endswith(  # what comes first may be stale, and then says so
         "The last says one thing. [1] The first says another. [2] And the last again. [1]"
     )
     assert find_sources(answer) == {1: shown[-1], 2: shown[0]}

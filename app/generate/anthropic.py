@@ -34,7 +34,7 @@ MAX_TOKENS = 2_048  # chosen, not measured: ten times the answer that the prompt
 MAX_RETRIES = 2  # of the client, for a refused connection, 429 and 5xx before the first word
 
 TITLE_LENGTH = 300  # characters of title and headings together; chosen
-PROMPT_RUN = 8  # words in a row of the prompt that nothing else says; chosen
+PROMPT_RUN = 40  # letters in a row of the prompt, some 8 words, that nothing else says; chosen
 
 NO_ANSWER = "NOT_IN_THE_DOCUMENTS"
 CUT_SHORT = "… (This answer was cut off because it became too long.)"
@@ -208,7 +208,7 @@ def _check(content: Sequence[ContentBlock], sections: Sequence[StoredSection]) -
     pieces = _pieces(content)
     if "".join(piece.text for piece in pieces).strip().startswith(NO_ANSWER):
         return Answer(text="", abstained_because="UNSUPPORTED")
-    return citations.check(_without_no_answer(_without_prompt(pieces)), sections)
+    return _without_prompt(citations.check(_without_no_answer(pieces), sections))
 
 
 def _pieces(content: Sequence[ContentBlock]) -> list[citations.Piece]:
@@ -226,28 +226,32 @@ def _pieces(content: Sequence[ContentBlock]) -> list[citations.Piece]:
     ]
 
 
-def _without_prompt(pieces: Sequence[citations.Piece]) -> list[citations.Piece]:
-    """The pieces without those that have a part in reciting what the model was told by us."""
-    text = "".join(piece.text for piece in pieces)
-    words = list(re.finditer(r"\w+", text.lower()))
-    recited = [
-        (words[index].start(), words[index + PROMPT_RUN - 1].end())
-        for index in range(len(words) - PROMPT_RUN + 1)
-        if tuple(word[0] for word in words[index : index + PROMPT_RUN]) in _list_prompt_runs()
-    ]
-    ends = accumulate(len(piece.text) for piece in pieces)
-    return [
-        piece
-        for piece, end in zip(pieces, ends, strict=True)
-        if not any(a < end and b > end - len(piece.text) for a, b in recited)
-    ]
+def _without_prompt(answer: Answer) -> Answer:
+    """The answer without the sentences that recite what the model was told by us.
+
+    Letters and digits alone are compared, whatever stands between them.
+    """
+    letters = list(re.finditer(r"[^\W_]", re.sub(r"\[\d+\]", _blank, answer.text)))
+    told = "".join(letter[0].lower()[0] for letter in letters)
+    starts = range(len(told) - PROMPT_RUN + 1)
+    runs = (start for start in starts if told[start : start + PROMPT_RUN] in _list_prompt_runs())
+    recited = [(letters[at].start(), letters[at + PROMPT_RUN - 1].end()) for at in runs]
+    if not recited:
+        return answer
+    spans = (statement.span for statement in parse(answer.text))
+    return citations.leave_out(
+        answer, (span for span in spans if any(a < span[1] and b > span[0] for a, b in recited))
+    )
+
+
+def _blank(match: re.Match[str]) -> str:
+    return " " * len(match[0])
 
 
 @cache
-def _list_prompt_runs() -> frozenset[tuple[str, ...]]:
-    words = re.findall(r"\w+", SYSTEM.lower())
-    starts = range(len(words) - PROMPT_RUN + 1)
-    return frozenset(tuple(words[start : start + PROMPT_RUN]) for start in starts)
+def _list_prompt_runs() -> frozenset[str]:
+    told = "".join(re.findall(r"[^\W_]", SYSTEM.lower()))
+    return frozenset(told[start:][:PROMPT_RUN] for start in range(len(told) - PROMPT_RUN + 1))
 
 
 def _without_no_answer(pieces: Sequence[citations.Piece]) -> list[citations.Piece]:

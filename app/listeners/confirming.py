@@ -20,6 +20,7 @@ NOT_OWNER = (
     "Only who looks after a page can say that it is still true, so nothing is changed. "
     "{title} {owner}."
 )
+OTHERWISE = "ask whoever looks after Footnote"
 UNKNOWN = "Slack doesn't say just now who may do that, so nothing is changed. Please try again."
 
 
@@ -49,10 +50,8 @@ def register(
         page = confirming.load_page(readable, document_id)
         if page is None:
             return GONE
-        if not confirming.may_confirm(
-            page, user_id, admins=admins, experts=experts, has=rights.has
-        ):
-            return _refuse(page)
+        if not confirming.may_confirm(page, user_id, admins=admins, experts=experts, rights=rights):
+            return _refuse(page, knows_address=rights.find_email(user_id) is not None)
         is_confirmed = confirming.confirm(readable, [document_id], user_id)
         return CONFIRMED.format(title=_quote(page.title)) if is_confirmed else GONE
 
@@ -67,9 +66,25 @@ def register(
     app.action(re.compile(rf"{blocks.STILL_TRUE}_\d+"), middleware=[acknowledge])(pressed)
 
 
-def _refuse(page: OwnedPage) -> str:
-    owner = f"belongs to {_quote(page.owner)}: please ask there" if page.owner else "names no owner"
-    return NOT_OWNER.format(title=_quote(page.title), owner=owner)
+def _refuse(page: OwnedPage, *, knows_address: bool) -> str:
+    names = confirming.find_owner_names(page.owner)
+    owners = [_show_owner(each) for each in confirming.split_owners(page.owner)]
+    if not owners:
+        said = f"names no owner: {OTHERWISE}"
+    elif not knows_address and any(name.startswith("email:") for name in names):
+        said = f"belongs to {', '.join(owners)}; Slack does not tell me who that is: {OTHERWISE}"
+    else:
+        said = f"belongs to {', '.join(owners)}: please ask there"
+    return NOT_OWNER.format(title=_quote(page.title), owner=said)
+
+
+def _show_owner(owner: str) -> str:
+    """A person or group as Slack shows them to who reads it; a private line calls nobody."""
+    for name in confirming.find_owner_names(owner):
+        kind, _, owner_id = name.partition(":")
+        if kind != "email":
+            return f"<@{owner_id}>" if kind == "user" else f"<!subteam^{owner_id}>"
+    return _quote(owner)
 
 
 def _quote(words: str) -> str:

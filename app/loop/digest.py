@@ -163,7 +163,8 @@ def _load_stale(connection: Connection, freshness_days: int) -> list[StalePage]:
     rows = connection.execute(
         text("""
             WITH cited AS (
-                SELECT trace_id, citation ->> 'path' AS path, citation ->> 'url' AS url,
+                SELECT trace_id, citation ->> 'path' AS path,
+                       split_part(citation ->> 'url', '#', 1) AS url,  -- a heading is no page
                        (citation ->> 'section_id')::bigint AS section_id,
                        (citation ->> 'verified_at')::date AS verified_at,
                        position(:older IN citation ->> 'caveat') > 0 AS is_older
@@ -175,7 +176,8 @@ def _load_stale(connection: Connection, freshness_days: int) -> list[StalePage]:
                         THEN documents.verified_at END AS verified_at,
                    count(DISTINCT trace_id) AS answers
             FROM cited LEFT JOIN sections USING (section_id)
-            JOIN documents ON documents.path = cited.path AND documents.url = cited.url
+            JOIN documents ON documents.path = cited.path
+                AND split_part(documents.url, '#', 1) = cited.url
                 AND documents.document_id = coalesce(sections.document_id, documents.document_id)
             CROSS JOIN LATERAL (
                 SELECT current_date - coalesce(freshness_days, :freshness_days) AS oldest
@@ -225,6 +227,7 @@ def _load_recall(connection: Connection) -> Recall | None:
             WHERE one ->> 'id' = other ->> 'id'
             AND one ->> 'content_digest' = other ->> 'content_digest'
             AND one ? 'recall@5' AND other ? 'recall@5'
+            AND one ->> 'id' IN (SELECT case_id FROM eval_cases)  -- as far as they may be read
         """),
         {"days": DAYS, "name": caseset.NAME},
     ).one()

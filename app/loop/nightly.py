@@ -41,7 +41,7 @@ if TYPE_CHECKING:  # takes seconds to import, and no night needs it
     from app.reword import Rewriter
 
 CHARTED = 60  # runs
-KEPT_DAYS = 180  # of what happened to pages, and of nights; far more than WINDOW nights; chosen
+KEPT_DAYS = 180  # of what happened to pages; far more than WINDOW nights; chosen
 NO_PICTURE = "There is no picture, as Slack did not take it: {reason}."
 NO_SCOPE = "the app lacks the scope files:write"
 
@@ -103,11 +103,12 @@ def conclude(
 
 def _forget(database: Database) -> None:
     with database.unrestricted.transaction() as connection:
-        for table, time in (("page_changes", "changed_at"), ("scheduled_runs", "due_at")):
-            connection.execute(
-                text(f"DELETE FROM {table} WHERE {time} < now() - make_interval(days => :days)"),
-                {"days": KEPT_DAYS},
-            )
+        connection.execute(
+            text("""
+                DELETE FROM page_changes WHERE changed_at < now() - make_interval(days => :days)
+            """),
+            {"days": KEPT_DAYS},
+        )
 
 
 def _post_digest(database: Database, settings: Settings, client: WebClient) -> None:
@@ -183,8 +184,8 @@ def report(database: Database, settings: Settings, client: WebClient | None, run
     ConfigError as trackers.build does, ReportRefused, and PostLost when nobody knows whether it
     stands there.
     """
-    run = _leave_out_restricted(database, run)
     database = database.reading_as(EVERYONE)
+    run = _leave_out_restricted(database, run)
     took_s = (datetime.now(UTC) - run.started_at).total_seconds()
     tracker = trackers.build(settings)
     is_latest = eval_runs.mark_reported(database, run)
@@ -213,14 +214,11 @@ def report(database: Database, settings: Settings, client: WebClient | None, run
 
 
 def _leave_out_restricted(database: Database, run: Run) -> Run:
-    """The run without the cases that not everyone may read."""
-    readable, known = (
-        {case.case_id for case in cases.list_cases(each)}
-        for each in (database.reading_as(EVERYONE), database.unrestricted)
-    )
-    restricted = known - readable
+    """The run without the cases that not everyone may read, or of which that is not known, as
+    they are gone."""
+    readable = {case.case_id for case in cases.list_cases(database)}
     return replace(
-        run, results=tuple(each for each in run.results if each.case.case_id not in restricted)
+        run, results=tuple(each for each in run.results if each.case.case_id in readable)
     )
 
 
@@ -289,16 +287,21 @@ def _load_pages(database: Database, run: Run) -> dict[str, PageLink]:
 def load_points(database: Database, run: Run, held_out: frozenset[str]) -> list[Point]:
     """The last runs of the set that were reported, as they are drawn, up to this one, oldest first.
 
-    Those held out are the cases that are so now, at any time.
+    At any time they are of the cases that may be read now, and those held out are so now.
     """
     with database.transaction() as connection:
         rows = connection.execute(
             text("""
-                SELECT started_at, CAST(means -> 'all' ->> :metric AS float8) AS recall,
-                       (SELECT avg(CAST(result ->> :metric AS float8))
-                        FROM jsonb_array_elements(results) AS result
-                        WHERE result ->> 'id' = ANY(:held_out)) AS held_out
-                FROM eval_runs
+                SELECT started_at, recall, held_out
+                FROM eval_runs CROSS JOIN LATERAL (
+                    SELECT avg(found) AS recall,
+                           avg(found) FILTER (WHERE case_id = ANY(:held_out)) AS held_out
+                    FROM jsonb_array_elements(results) AS result
+                    CROSS JOIN LATERAL (
+                        SELECT result ->> 'id' AS case_id, (result ->> :metric)::float8 AS found
+                    ) AS measured
+                    JOIN eval_cases USING (case_id)
+                ) AS told
                 WHERE cases_name = :name AND is_reported AND run_id <= :run_id
                 ORDER BY run_id DESC LIMIT :charted
             """),

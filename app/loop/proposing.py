@@ -24,11 +24,12 @@ _ANEW = """state = 'proposed', reviewer = NULL, reviewed_at = NULL, page_wrong_b
 def propose(connection: Connection, trace_id: UUID, page: Gold | None = None) -> None:
     """Have what is said of an answer by now stand in the case of its question.
 
-    A 👎 makes a proposed case or joins the one there is. Gold are the pages that voters name as
-    right, until a reviewer chooses. What was decided is proposed again by a 👎 on an answer that a
-    dismissed case did not rest on then, and by a page, if one is named just now, that is not among
-    those of an approved case. Without any 👎 left, the answer leaves a proposed case, unless that
-    has an answer by hand; one that rests on no other and was never in the set goes with it.
+    A 👎 makes a proposed case or joins the one there is for the same readers. Gold are the pages
+    that voters name as right, until a reviewer chooses. What was decided is proposed again by a 👎
+    on an answer that a dismissed case did not rest on then, and by a page, if one is named just
+    now, that is not among those of an approved case. Without any 👎 left, the answer leaves a
+    proposed case, unless that has an answer by hand; one that rests on no other and was never in
+    the set goes with it.
     """
     _lock(connection)
     if not _is_flagged(connection, trace_id):
@@ -70,8 +71,8 @@ def forget(connection: Connection, trace_id: UUID) -> None:
 def propose_reply(database: Database, reply: Reply) -> str:
     """Have an answer given by hand stand as a proposed case; its id.
 
-    That of the case that its question has already, if it has one: it gets the answer, and the page
-    if one is known. One that was approved stays as it is.
+    That of the case that its question has already, if it has one for the same readers: it gets the
+    answer, and the page if one is known. One that was approved stays as it is.
     """
     with database.unrestricted.transaction() as connection:
         _lock(connection)
@@ -148,8 +149,14 @@ def _find_linked(connection: Connection, trace_id: UUID) -> str | None:
     ).scalar()
 
 
-def _find_same(connection: Connection, question: str) -> str | None:
-    """The case of a question, as it is worded now or was asked; one that counts before others."""
+def _find_same(
+    connection: Connection, question: str, trace_id: UUID | None, document_id: int | None = None
+) -> str | None:
+    """The case of a question, as it is worded now or was asked; one that counts before others.
+
+    It is for those who may read the answer, if there is one, and the page: another would be taken
+    from its reviewers, or what was flagged would be shown to none.
+    """
     return connection.execute(
         text(f"""
             WITH asked AS (
@@ -166,31 +173,38 @@ def _find_same(connection: Connection, question: str) -> str | None:
                     AND typed = eval_cases.question AND NOT stands_alone
                 )
             ),
-            wanted AS (SELECT CAST(:question AS text) AS question)
+            wanted AS (SELECT CAST(:question AS text) AS question),
+            readers AS (  -- but for everyone: colleagues review
+                SELECT unnest(audience_ids) AS audience_id FROM traces WHERE trace_id = :trace_id
+                UNION SELECT audience_id FROM documents WHERE document_id = :document_id
+                EXCEPT VALUES (0), (1)
+            )
             SELECT case_id
             FROM eval_cases JOIN (SELECT case_id, {QUESTION_KEY} AS key FROM known) AS keyed
                 USING (case_id)
             WHERE key = (SELECT {QUESTION_KEY} FROM wanted)
+            AND array_remove(audience_ids, 0)
+                = ARRAY(SELECT audience_id FROM readers ORDER BY audience_id)
             ORDER BY state = 'dismissed', created_at, case_id LIMIT 1
         """),
-        {"question": question},
+        {"question": question, "trace_id": trace_id, "document_id": document_id},
     ).scalar()
 
 
 def _find_replied(connection: Connection, reply: Reply) -> str | None:
     """The case of what a person answered by hand."""
-    if reply.trace_id is None:
-        return _find_same(connection, reply.question)
-    if case_id := _find_linked(connection, reply.trace_id):
-        return case_id
-    is_known = _load_question(connection, reply.trace_id) is not None
-    return _find_same(connection, reply.question) if is_known else None
+    if reply.trace_id is not None:
+        if case_id := _find_linked(connection, reply.trace_id):
+            return case_id
+        if _load_question(connection, reply.trace_id) is None:
+            return None
+    return _find_same(connection, reply.question, reply.trace_id, reply.document_id)
 
 
 def _link_to_case(connection: Connection, trace_id: UUID) -> str:
     """Have the case of its question rest on an answer, a new one if there is none; its id."""
     question = _load_question(connection, trace_id)
-    case_id = _find_same(connection, question) if question else None
+    case_id = _find_same(connection, question, trace_id) if question else None
     case_id = case_id or _insert_flagged(connection, trace_id)
     _link(connection, case_id, trace_id)
     return case_id

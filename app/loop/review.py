@@ -198,21 +198,26 @@ def _load_flags(connection: Connection, trace_ids: Sequence[UUID]) -> tuple[Flag
 
 def _load_candidates(connection: Connection, trace_id: UUID | None) -> tuple[Found, ...]:
     """What was kept, else what came nearest, under the names that it has now."""
-    known = faults.KNOWN.format(path="found ->> 'doc'")
+    # The path as the trace has it may be that of a page of which these readers may not know.
     rows = connection.execute(
-        text(f"""
-            SELECT found ->> 'doc' AS path, (found ->> 'relevance')::float8 AS relevance,
-                   coalesce(sections.heading_path, '{{}}') AS heading_path,
-                   coalesce(title, found ->> 'doc') AS title, coalesce(url, '') AS url,
+        text("""
+            SELECT known.path, (found ->> 'relevance')::float8 AS relevance,
+                   coalesce(sections.heading_path, '{}') AS heading_path,
+                   coalesce(title, known.path) AS title, coalesce(url, '') AS url,
                    array_position(kept, (found ->> 'section_id')::bigint) IS NOT NULL AS is_kept
             FROM traces
             CROSS JOIN jsonb_array_elements(candidates) AS found
             LEFT JOIN sections ON sections.section_id = (found ->> 'section_id')::bigint
             LEFT JOIN documents ON documents.document_id = (found ->> 'document_id')::bigint
-            WHERE trace_id = :trace_id AND {known}
-            AND (kept = '{{}}' OR (found ->> 'section_id')::bigint = ANY(kept))
+            CROSS JOIN LATERAL (
+                SELECT path FROM documents WHERE path = found ->> 'doc'
+                UNION
+                SELECT path FROM page_changes WHERE kind = 'removed' AND path = found ->> 'doc'
+            ) AS known
+            WHERE trace_id = :trace_id
+            AND (kept = '{}' OR (found ->> 'section_id')::bigint = ANY(kept))
             ORDER BY array_position(kept, (found ->> 'section_id')::bigint), relevance DESC
-            LIMIT CASE WHEN (SELECT kept = '{{}}' FROM traces WHERE trace_id = :trace_id)
+            LIMIT CASE WHEN (SELECT kept = '{}' FROM traces WHERE trace_id = :trace_id)
                 THEN :nearest END
         """),
         {"trace_id": trace_id, "nearest": MOST_NEAREST},

@@ -7,7 +7,7 @@ its process is begun again by the next one; so is, after CLAIM_S, work whose pro
 
 import logging
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from typing import Protocol
@@ -21,6 +21,7 @@ from retrieval.errors import FootnoteError
 NIGHTLY = "nightly"
 MADE_UP = timedelta(days=1)  # how old a time may be that is made up for
 CLAIM_S = 3 * 3600  # the longest that work is waited for; 600 cases take minutes
+KEPT = timedelta(days=180)  # what was begun before the last time of all; chosen
 POLL_S = 60  # between two looks at the claims of others
 STOP_S = 5  # that the process waits for work to notice that it ends
 
@@ -118,9 +119,12 @@ class Schedule:
 
 
 @contextmanager
-def running(schedules: Sequence[Schedule], stop: threading.Event) -> Iterator[None]:
+def running(schedules: Iterable[Schedule], stop: threading.Event) -> Iterator[None]:
     """Do what is due while the block runs, one after another, on a thread of its own; the end of
-    the block sets stop, which is that of them all."""
+    the block sets stop, which is that of them all.
+
+    Which schedules there are is asked anew at each look.
+    """
     thread = threading.Thread(target=_run, args=(schedules, stop), name="schedule", daemon=True)
     thread.start()
     try:
@@ -130,14 +134,15 @@ def running(schedules: Sequence[Schedule], stop: threading.Event) -> Iterator[No
         thread.join(STOP_S)
 
 
-def _run(schedules: Sequence[Schedule], stop: threading.Event) -> None:
+def _run(schedules: Iterable[Schedule], stop: threading.Event) -> None:
     while not stop.is_set():
-        for schedule in schedules:
+        current = list(schedules)
+        for schedule in current:
             try:
                 schedule.run_due()
             except Exception:  # the database is away; the thread must outlive that
                 log.exception("The schedule was not looked at")
-        stop.wait(min([POLL_S, *(schedule.find_wait() for schedule in schedules)]))
+        stop.wait(min([POLL_S, *(schedule.find_wait() for schedule in current)]))
 
 
 def claim(database: Database, job: str, due_at: datetime) -> bool:
@@ -159,7 +164,8 @@ def claim(database: Database, job: str, due_at: datetime) -> bool:
 
 
 def finish(database: Database, job: str, due_at: datetime) -> None:
-    """The job of this time is done, or has failed: nobody begins it again."""
+    """The job of this time is done, or has failed: nobody begins it again. What is long past is
+    forgotten."""
     with database.transaction() as connection:
         connection.execute(
             text(
@@ -167,6 +173,10 @@ def finish(database: Database, job: str, due_at: datetime) -> None:
                 " WHERE job = :job AND due_at = :due_at"
             ),
             {"job": job, "due_at": due_at},
+        )
+        connection.execute(
+            text("DELETE FROM scheduled_runs WHERE due_at < :until"),
+            {"until": due_at - KEPT},
         )
 
 

@@ -2,7 +2,7 @@
 
 import logging
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time
 
@@ -67,8 +67,8 @@ def post_monthly(
 def find_places(database: Database, settings: Settings) -> Mapping[str, Sequence[int]]:
     """The stale pages by where they are told, as document ids.
 
-    That is the owner, where that is a person in Slack; else the channel that is named for the owner
-    or the source; else the report's, if there is one. A user group has no place of its own.
+    That is each owner who is a person in Slack, by id; else the channels that are named for the
+    owners or the source; else the report's, if there is one. A user group has no place of its own.
     """
     places: dict[str, list[int]] = defaultdict(list)
     with database.unrestricted.transaction() as connection:
@@ -81,7 +81,7 @@ def find_places(database: Database, settings: Settings) -> Mapping[str, Sequence
         )
         for row in rows:
             page = confirming.OwnedPage(**row._mapping)
-            if place := _find_place(page, settings):
+            for place in _find_places(page, settings):
                 places[place].append(page.document_id)
     return places
 
@@ -92,7 +92,8 @@ def load(database: Database, document_ids: Sequence[int], freshness_days: int) -
         rows = connection.execute(
             text(f"""
                 WITH cited AS (
-                    SELECT citation ->> 'path' AS path, citation ->> 'url' AS url,
+                    SELECT citation ->> 'path' AS path,
+                           split_part(citation ->> 'url', '#', 1) AS url,  -- a heading is no page
                            count(DISTINCT trace_id) AS answers
                     FROM traces CROSS JOIN LATERAL jsonb_array_elements(citations) AS citation
                     WHERE asked_at >= now() - make_interval(days => :days) AND is_question(traces)
@@ -100,7 +101,8 @@ def load(database: Database, document_ids: Sequence[int], freshness_days: int) -
                 )
                 SELECT document_id, title, documents.url, owner, verified_at,
                        coalesce(answers, 0) AS answers
-                FROM documents LEFT JOIN cited USING (path, url)
+                FROM documents LEFT JOIN cited
+                    ON documents.path = cited.path AND split_part(documents.url, '#', 1) = cited.url
                 WHERE document_id = ANY(:document_ids) AND {IS_STALE}
                 ORDER BY answers DESC, verified_at, title, document_id
             """),
@@ -136,13 +138,13 @@ def build_message(pages: Sequence[StalePage]) -> Message:
 IS_STALE = "verified_at < current_date - coalesce(freshness_days, :freshness_days)"
 
 
-def _find_place(page: confirming.OwnedPage, settings: Settings) -> str | None:
-    kind, _, owner_id = (confirming.find_owner_id(page.owner) or "").partition(":")
-    if kind == "user":
-        return owner_id
-    expert_id = confirming.find_expert_id(page, settings.experts)
-    is_channel = expert_id is not None and not expert_id.startswith("S")
-    return expert_id if is_channel else settings.report_channel
+def _find_places(page: confirming.OwnedPage, settings: Settings) -> Collection[str]:
+    names = [name.partition(":") for name in confirming.find_owner_names(page.owner)]
+    people = {owner_id for kind, _, owner_id in names if kind == "user"}
+    experts = confirming.find_expert_ids(page, settings.experts)
+    channels = {each for each in experts if not each.startswith("S")}
+    report = {settings.report_channel} if settings.report_channel else set()
+    return people or channels or report
 
 
 def _find_audiences(rights: Rights, place: str) -> Sequence[str]:

@@ -58,6 +58,12 @@ CREATE INDEX lexical_postings_term
 CREATE INDEX identifier_postings_identifier
     ON identifier_postings (generation_id, identifier) INCLUDE (section_id, audience_id);
 
+-- By these what is gone is known again: what was made of it, and what stands in its place.
+ALTER TABLE page_changes ADD COLUMN document_id bigint;  -- NULL: noted before there was this
+CREATE INDEX page_changes_document ON page_changes (document_id);
+CREATE INDEX page_changes_text ON page_changes (tenant_id, text_hash);
+CREATE INDEX documents_text ON documents (tenant_id, md5(text));
+
 CREATE OR REPLACE FUNCTION note_page_change() RETURNS trigger LANGUAGE plpgsql AS $$
 DECLARE
     page documents := CASE WHEN TG_OP = 'DELETE' THEN OLD ELSE NEW END;
@@ -66,9 +72,9 @@ BEGIN
         UPDATE page_changes SET audience_id = page.audience_id
         WHERE tenant_id = page.tenant_id AND source = page.source AND path = page.path;
     END IF;
-    INSERT INTO page_changes (tenant_id, audience_id, kind, source, path, title, text_hash,
-                              title_before, hash_before)
-    VALUES (page.tenant_id, page.audience_id,
+    INSERT INTO page_changes (tenant_id, audience_id, document_id, kind, source, path, title,
+                              text_hash, title_before, hash_before)
+    VALUES (page.tenant_id, page.audience_id, page.document_id,
             CASE TG_OP WHEN 'INSERT' THEN 'added' WHEN 'UPDATE' THEN 'changed' ELSE 'removed' END,
             page.source, page.path, page.title, md5(page.text), OLD.title, md5(OLD.text));
     RETURN NULL;
@@ -90,12 +96,59 @@ CREATE TABLE generation_parts (
 INSERT INTO generation_parts
 SELECT tenant_id, generation_id, 0, language, count(*), sum(word_count)
 FROM sections GROUP BY tenant_id, generation_id, language;
+
+CREATE FUNCTION count_parts(counted_id bigint) RETURNS void LANGUAGE sql
+BEGIN ATOMIC
+    WITH counted AS (
+        INSERT INTO generation_parts AS old
+        SELECT tenant_id, generation_id, audience_id, language, count(*), sum(word_count)
+        FROM sections WHERE generation_id = counted_id
+        GROUP BY tenant_id, generation_id, audience_id, language
+        ON CONFLICT (generation_id, audience_id, language) DO UPDATE
+        SET section_count = excluded.section_count, word_count = excluded.word_count
+        RETURNING audience_id, language
+    )
+    DELETE FROM generation_parts WHERE generation_id = counted_id
+    AND (audience_id, language) NOT IN (SELECT audience_id, language FROM counted);
+END;
 """
 
 # The functions belong to the owner of the tables, so that they see all pages, whoever writes.
-FOLLOWING = """
+FOLLOWING = r"""
 ALTER TABLE traces ADD COLUMN document_ids bigint[] NOT NULL DEFAULT '{}';  -- that it was made of
 CREATE INDEX traces_document_ids ON traces USING gin (document_ids);
+CREATE INDEX eval_cases_gold ON eval_cases USING gin ((gold_any || gold_all) jsonb_path_ops);
+CREATE INDEX eval_cases_page_wrong ON eval_cases (page_wrong_path);
+
+-- Who may read what was made of a page that is gone: who could do so last, and who may read what
+-- stands in its place since, be it by its path or by its text. Of a moved page, where it was.
+CREATE VIEW gone_pages AS
+SELECT tenant_id, document_id, path, audience_id, NULL AS successor_id
+FROM page_changes WHERE kind = 'removed'
+UNION ALL
+SELECT gone.tenant_id, gone.document_id, gone.path, page.audience_id, page.document_id
+FROM page_changes AS gone JOIN documents AS page USING (tenant_id, path) WHERE kind = 'removed'
+UNION ALL
+SELECT gone.tenant_id, gone.document_id, gone.path, page.audience_id, page.document_id
+FROM page_changes AS gone JOIN documents AS page
+    ON page.tenant_id = gone.tenant_id AND md5(page.text) = text_hash
+WHERE kind = 'removed' AND page.text ~ '\S';
+
+-- All of the audiences of what was made of pages, each named once; known: what they were so far,
+-- which counts on where some page is gone.
+CREATE FUNCTION find_audiences(page_ids bigint[], known integer[]) RETURNS integer[]
+LANGUAGE plpgsql STABLE AS $$
+DECLARE
+    found integer[] := ARRAY(SELECT audience_id FROM documents WHERE document_id = ANY (page_ids));
+BEGIN
+    IF cardinality(found) < cardinality(page_ids) THEN
+        found := found || known || ARRAY(
+            SELECT audience_id FROM gone_pages WHERE document_id IN (
+                SELECT unnest(page_ids) EXCEPT SELECT document_id FROM documents
+                WHERE document_id = ANY (page_ids)));
+    END IF;
+    RETURN ARRAY(SELECT DISTINCT unnest(array_remove(found, 1)) ORDER BY 1);
+END $$;
 
 CREATE FUNCTION find_trace_audiences() RETURNS trigger LANGUAGE plpgsql
 SECURITY DEFINER SET search_path FROM CURRENT AS $$
@@ -114,21 +167,7 @@ BEGIN
         AND ((candidate ->> 'section_id')::bigint = ANY (NEW.kept)
              OR candidate ->> 'doc' = NEW.settings #>> '{nearest,path}')
         ORDER BY 1);
-    NEW.audience_ids := ARRAY(
-        SELECT audience_id FROM documents
-        WHERE tenant_id = NEW.tenant_id AND document_id = ANY (NEW.document_ids)
-        UNION  -- of pages that are gone: what they had last, and what was known
-        SELECT page_changes.audience_id
-        FROM jsonb_array_elements(NEW.candidates) AS candidate
-        JOIN page_changes ON page_changes.tenant_id = NEW.tenant_id AND kind = 'removed'
-            AND page_changes.path = candidate ->> 'doc'
-        WHERE (candidate ->> 'document_id')::bigint = ANY (NEW.document_ids) AND NOT EXISTS (
-            SELECT FROM documents WHERE document_id = (candidate ->> 'document_id')::bigint)
-        UNION
-        SELECT unnest(NEW.audience_ids) WHERE EXISTS (
-            SELECT unnest(NEW.document_ids) EXCEPT SELECT document_id FROM documents)
-        EXCEPT SELECT 1
-        ORDER BY 1);
+    NEW.audience_ids := find_audiences(NEW.document_ids, NEW.audience_ids);
     RETURN NEW;
 END $$;
 CREATE TRIGGER find_audiences
@@ -137,30 +176,31 @@ CREATE TRIGGER find_audiences
 
 CREATE FUNCTION find_case_audiences() RETURNS trigger LANGUAGE plpgsql
 SECURITY DEFINER SET search_path FROM CURRENT AS $$
+DECLARE
+    found integer[];
+    gone text[];
 BEGIN
+    SELECT array_agg(audience_id), array_agg(doc) FILTER (WHERE audience_id IS NULL)
+    INTO found, gone
+    FROM (
+        SELECT doc, source
+        FROM jsonb_to_recordset(NEW.gold_any || NEW.gold_all) AS gold (doc text, source text)
+        UNION
+        SELECT NEW.page_wrong_path, NEW.page_wrong_source WHERE NEW.page_wrong_path IS NOT NULL
+    ) AS named
+    LEFT JOIN documents ON tenant_id = NEW.tenant_id AND path = doc
+        AND documents.source = coalesce(named.source, documents.source);
+    IF gone IS NOT NULL THEN
+        found := found || NEW.audience_ids || ARRAY(
+            SELECT audience_id FROM gone_pages
+            WHERE tenant_id = NEW.tenant_id AND path = ANY (gone));
+    END IF;
     NEW.audience_ids := ARRAY(
-        WITH named AS (
-            SELECT doc, source
-            FROM jsonb_to_recordset(NEW.gold_any || NEW.gold_all) AS gold (doc text, source text)
-            UNION
-            SELECT NEW.page_wrong_path, NEW.page_wrong_source WHERE NEW.page_wrong_path IS NOT NULL
-        ), matched AS (
-            SELECT doc, audience_id
-            FROM named LEFT JOIN documents ON tenant_id = NEW.tenant_id AND path = doc
-                AND documents.source = coalesce(named.source, documents.source)
-        ), gone AS (
-            SELECT doc FROM matched WHERE audience_id IS NULL
-        )
-        SELECT audience_id FROM matched WHERE audience_id IS NOT NULL
-        UNION
-        SELECT page_changes.audience_id
-        FROM gone JOIN page_changes ON tenant_id = NEW.tenant_id AND kind = 'removed' AND path = doc
-        UNION
-        SELECT unnest(NEW.audience_ids) WHERE EXISTS (SELECT FROM gone)
+        SELECT unnest(found)
         UNION
         SELECT unnest(audience_ids) FROM case_traces JOIN traces USING (trace_id)
         WHERE case_traces.tenant_id = NEW.tenant_id AND case_id = NEW.case_id
-        EXCEPT SELECT 1
+        EXCEPT VALUES (1), (NULL)
         ORDER BY 1);
     RETURN NEW;
 END $$;
@@ -192,20 +232,73 @@ CREATE TRIGGER follow_trace AFTER UPDATE ON traces
     FOR EACH ROW WHEN (OLD.audience_ids IS DISTINCT FROM NEW.audience_ids)
     EXECUTE FUNCTION follow_trace();
 
-CREATE FUNCTION follow_page() RETURNS trigger LANGUAGE plpgsql
-SECURITY DEFINER SET search_path FROM CURRENT AS $$
+-- What was made of pages follows them, and of such that are gone in whose place they stand.
+CREATE FUNCTION follow_pages(page_ids bigint[]) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+    followed bigint[] := page_ids || ARRAY(
+        SELECT document_id FROM gone_pages WHERE successor_id = ANY (page_ids));
+    named jsonb[];
 BEGIN
-    UPDATE page_changes SET audience_id = NEW.audience_id
-    WHERE tenant_id = NEW.tenant_id AND source = NEW.source AND path = NEW.path;
-    UPDATE traces SET document_ids = document_ids WHERE document_ids @> ARRAY[NEW.document_id];
+    UPDATE traces SET audience_ids = found.audience_ids
+    FROM (
+        SELECT trace_id, find_audiences(document_ids, audience_ids) AS audience_ids
+        FROM traces WHERE document_ids && followed
+    ) AS found
+    WHERE traces.trace_id = found.trace_id AND traces.audience_ids <> found.audience_ids;
+
+    named := ARRAY(
+        SELECT jsonb_build_object('doc', path) FROM documents WHERE document_id = ANY (page_ids)
+        UNION
+        SELECT jsonb_build_object('doc', path) FROM page_changes WHERE document_id = ANY (followed)
+    );
     UPDATE eval_cases SET gold_any = gold_any
-    WHERE tenant_id = NEW.tenant_id AND (page_wrong_path = NEW.path OR (gold_any || gold_all)
-        @> jsonb_build_array(jsonb_build_object('doc', NEW.path)));
+    WHERE page_wrong_path IN (SELECT each ->> 'doc' FROM unnest(named) AS each)
+    OR (gold_any || gold_all) @> ANY (
+        ARRAY(SELECT jsonb_build_array(each) FROM unnest(named) AS each));
+END $$;
+
+CREATE FUNCTION follow_change() RETURNS trigger LANGUAGE plpgsql
+SECURITY DEFINER SET search_path FROM CURRENT AS $$
+DECLARE
+    page_ids bigint[];
+BEGIN
+    IF TG_OP = 'INSERT' THEN
+        PERFORM follow_pages(ARRAY(SELECT document_id FROM now));
+        RETURN NULL;
+    ELSIF TG_OP = 'DELETE' THEN
+        PERFORM follow_pages(ARRAY(SELECT document_id FROM was));
+        RETURN NULL;
+    END IF;
+    page_ids := ARRAY(SELECT document_id FROM now JOIN was USING (document_id)
+                      WHERE now.audience_id <> was.audience_id);
+    IF page_ids = '{}' THEN
+        RETURN NULL;
+    END IF;
+    -- A narrower audience holds at once for what every generation made of the page.
+    UPDATE sections SET audience_id = now.audience_id FROM now
+    WHERE sections.document_id = now.document_id AND sections.audience_id <> now.audience_id;
+    UPDATE chunks SET audience_id = sections.audience_id FROM sections
+    WHERE chunks.section_id = sections.section_id AND document_id = ANY (page_ids);
+    UPDATE lexical_postings SET audience_id = sections.audience_id FROM sections
+    WHERE lexical_postings.section_id = sections.section_id AND document_id = ANY (page_ids);
+    UPDATE identifier_postings SET audience_id = sections.audience_id FROM sections
+    WHERE identifier_postings.section_id = sections.section_id AND document_id = ANY (page_ids);
+    PERFORM count_parts(generation_id)
+    FROM (SELECT DISTINCT generation_id FROM sections WHERE document_id = ANY (page_ids)) AS made;
+    UPDATE page_changes SET audience_id = now.audience_id FROM now
+    WHERE now.document_id = ANY (page_ids) AND page_changes.tenant_id = now.tenant_id
+    AND (page_changes.document_id = now.document_id
+         OR page_changes.path = now.path AND page_changes.source = now.source);
+    PERFORM follow_pages(page_ids);
     RETURN NULL;
 END $$;
-CREATE TRIGGER follow_page AFTER UPDATE ON documents
-    FOR EACH ROW WHEN (OLD.audience_id IS DISTINCT FROM NEW.audience_id)
-    EXECUTE FUNCTION follow_page();
+CREATE TRIGGER follow_new AFTER INSERT ON documents REFERENCING NEW TABLE AS now
+    FOR EACH STATEMENT EXECUTE FUNCTION follow_change();
+CREATE TRIGGER follow_changed AFTER UPDATE ON documents
+    REFERENCING OLD TABLE AS was NEW TABLE AS now
+    FOR EACH STATEMENT EXECUTE FUNCTION follow_change();
+CREATE TRIGGER follow_removed AFTER DELETE ON documents REFERENCING OLD TABLE AS was
+    FOR EACH STATEMENT EXECUTE FUNCTION follow_change();
 
 UPDATE traces SET document_ids = document_ids;
 UPDATE eval_cases SET gold_any = gold_any;

@@ -31,7 +31,8 @@ ALTER TABLE documents
     ADD COLUMN file_hash text,  -- of the file's bytes and of how they were read
     ADD COLUMN anchors text;
 
-ALTER TABLE sections ADD COLUMN anchor text;  -- of its first heading, without #
+-- [[offset in the text, anchor without # or null], ...], of the heading above it and of its own.
+ALTER TABLE sections ADD COLUMN anchors jsonb NOT NULL DEFAULT '[]';
 
 -- Files that did not become documents, or not the ones they are now.
 CREATE TABLE dead_letters (
@@ -41,7 +42,8 @@ CREATE TABLE dead_letters (
     reason text NOT NULL,
     first_at timestamptz NOT NULL DEFAULT now(),
     last_at timestamptz NOT NULL DEFAULT now(),
-    attempts integer NOT NULL DEFAULT 1
+    attempts integer NOT NULL DEFAULT 1,
+    file_hash text  -- as of documents; NULL: it is tried again each time
 );
 -- By a hash: a path that is too long for an index may be why there is no document.
 CREATE UNIQUE INDEX dead_letters_path ON dead_letters (tenant_id, source, md5(path));
@@ -50,12 +52,12 @@ CREATE UNIQUE INDEX dead_letters_path ON dead_letters (tenant_id, source, md5(pa
 MOVES = """
 CREATE FUNCTION note_page_move() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
-    INSERT INTO page_changes (tenant_id, audience_id, kind, source, path, title, text_hash,
-                              title_before, hash_before)
-    VALUES (OLD.tenant_id, OLD.audience_id, 'removed', OLD.source, OLD.path, OLD.title,
-            md5(OLD.text), OLD.title, md5(OLD.text)),
-           (NEW.tenant_id, NEW.audience_id, 'added', NEW.source, NEW.path, OLD.title,
-            md5(OLD.text), NULL, NULL);
+    INSERT INTO page_changes (tenant_id, audience_id, document_id, kind, source, path, title,
+                              text_hash, title_before, hash_before)
+    VALUES (OLD.tenant_id, OLD.audience_id, OLD.document_id, 'removed', OLD.source, OLD.path,
+            OLD.title, md5(OLD.text), OLD.title, md5(OLD.text)),
+           (NEW.tenant_id, NEW.audience_id, NEW.document_id, 'added', NEW.source, NEW.path,
+            OLD.title, md5(OLD.text), NULL, NULL);
     RETURN NULL;
 END $$;
 

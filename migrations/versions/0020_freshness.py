@@ -1,6 +1,7 @@
 """Which pages still hold: who confirmed them, which have been replaced, and which are copies.
 
-verified_at is the later of what the page says itself and of confirmed_on.
+verified_at is the later of what the page says itself, unless that day is to come, and of
+confirmed_on.
 
 New columns without defaults or with constant ones, new tables: short locks, nothing is rewritten.
 """
@@ -20,7 +21,10 @@ ALTER TABLE documents
     ADD COLUMN freshness_days integer,  -- NULL: the setting's
     ADD COLUMN is_superseded boolean NOT NULL DEFAULT false,
     ADD COLUMN superseded_by text;  -- as the page says it: a title, path or address
-UPDATE documents SET stated_on = verified_at WHERE verified_at IS NOT NULL;
+UPDATE documents
+SET stated_on = verified_at,
+    verified_at = CASE WHEN verified_at <= current_date + 1 THEN verified_at END
+WHERE verified_at IS NOT NULL;
 
 -- Pages that say nearly the same; each pair once, that with the lower id first.
 CREATE TABLE copies (

@@ -22,24 +22,6 @@ CREATE UNIQUE INDEX generations_state ON generations (tenant_id, state)
     WHERE state IN ('building', 'active');
 """
 
-# An audience that grows narrower must hold at once for what every generation made of the page.
-AUDIENCE = """
-CREATE FUNCTION pass_on_audience() RETURNS trigger LANGUAGE plpgsql AS $$
-BEGIN
-    UPDATE sections SET audience_id = NEW.audience_id WHERE document_id = NEW.document_id;
-    UPDATE chunks SET audience_id = NEW.audience_id WHERE section_id IN (
-        SELECT section_id FROM sections WHERE document_id = NEW.document_id);
-    UPDATE lexical_postings SET audience_id = NEW.audience_id WHERE section_id IN (
-        SELECT section_id FROM sections WHERE document_id = NEW.document_id);
-    UPDATE identifier_postings SET audience_id = NEW.audience_id WHERE section_id IN (
-        SELECT section_id FROM sections WHERE document_id = NEW.document_id);
-    RETURN NULL;
-END $$;
-CREATE TRIGGER audience AFTER UPDATE OF audience_id ON documents
-    FOR EACH ROW WHEN (OLD.audience_id <> NEW.audience_id) EXECUTE FUNCTION pass_on_audience();
-"""
-
 
 def upgrade() -> None:
     op.execute(CHANGES)
-    op.execute(AUDIENCE)

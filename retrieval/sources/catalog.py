@@ -69,7 +69,18 @@ def load_sources(path: Path) -> tuple[Source, ...]:
     names = [source.name for source in sources]
     if twice := next((name for name in names if names.count(name) > 1), None):
         raise ConfigError(f"{path}: two sources are named {twice!r}. Rename one of them.")
+    places = [_find_place(source) for source in sources]
+    if again := next((place for place in places if places.count(place) > 1), None):
+        first, second = [source.name for source in sources if _find_place(source) == again][:2]
+        raise ConfigError(
+            f"{path}: sources {first!r} and {second!r} are the same folder, and its pages would be "
+            "there twice. Remove one of them; `pages` has rules for parts of a source."
+        )
     return sources
+
+
+def _find_place(source: Source) -> tuple[object, ...]:
+    return source.path and source.path.resolve(), source.git, source.branch, source.folder
 
 
 class _Loader(yaml.SafeLoader):
@@ -122,7 +133,7 @@ def _build(entry: "_Entry", folder: Path) -> Source:
     """The source; what is relative counts from the file's folder."""
     stated = {name: getattr(entry, name) for name in entry.model_fields_set}
     stated["pages"] = tuple(
-        PageRule(**{name: getattr(rule, name) for name in _Rule.model_fields})
+        PageRule(**{name: getattr(rule, name) for name in rule.model_fields_set})
         for rule in entry.pages
     )
     if entry.path is not None:
@@ -179,6 +190,8 @@ def _check_pattern(pattern: str) -> str:
 
 
 def _split_names(value: object) -> object:
+    if value is None:
+        raise ValueError("says nothing. Give it a name, as everyone, or remove the key")
     return value.replace(",", " ").split() if isinstance(value, str) else value
 
 
@@ -190,6 +203,7 @@ def _parse_audience(names: list[str]) -> tuple[str, ...]:
 
 
 Text = Annotated[str, AfterValidator(_check_text)]
+# Not None: somebody who has written the key has meant to say who.
 Audience = Annotated[list[str], BeforeValidator(_split_names), AfterValidator(_parse_audience)]
 Days = Annotated[int, Field(strict=True, gt=0, le=36_500)]
 
@@ -199,7 +213,7 @@ class _Rule(BaseModel):
 
     pattern: Annotated[Text, AfterValidator(_check_pattern)]
     owner: Text | None = None
-    audience: Audience | None = None
+    audience: Audience = []  # where it is not stated
     freshness_days: Days | None = None
 
 
@@ -212,7 +226,7 @@ class _Entry(BaseModel):
     branch: Text | None = None
     folder: Annotated[Text, AfterValidator(_check_folder)] | None = None
     base_url: Annotated[Text, AfterValidator(_check_base_url)] | None = None
-    audience: Audience | None = None
+    audience: Audience = []  # where it is not stated
     pages: list[_Rule] = []
     owner: Text | None = None
     freshness_days: Days | None = None

@@ -7,10 +7,10 @@ Nothing of a repository is run: no hook, no submodule, no protocol that is a com
 
 import hashlib
 import os
+import re
 import shutil
 import subprocess
 from pathlib import Path
-from urllib.parse import urlsplit
 
 from retrieval.errors import ConfigError
 from retrieval.sources.catalog import Source
@@ -50,7 +50,10 @@ def refresh(source: Source, folder: Path) -> str:
     _check_remote(source)
     try:
         return _fill(source, folder)
-    except (OSError, subprocess.SubprocessError):
+    except subprocess.TimeoutExpired:
+        raise _silent(source) from None
+    except (OSError, subprocess.CalledProcessError):
+        _check_remote(source)  # or it was the network
         # A lock that somebody killed left behind, a broken file: a new one takes its place.
         return _renew(source, folder)
 
@@ -62,15 +65,14 @@ def find_folder(checkouts: Path, tenant_id: str, source: Source) -> Path:
 
 
 def hide_credentials(repository: str) -> str:
-    """The address without what may be a secret in it."""
-    if "://" not in repository:
+    """The address without what may be a secret in it; of a path, all of it."""
+    if ":" not in repository.split("/", 1)[0]:
         return repository
-    try:
-        parts = urlsplit(repository)
-        host = parts.netloc.rpartition("@")[2]
-    except ValueError:
-        return repository.partition("://")[0] + "://…"
-    return parts._replace(netloc=host, query="", fragment="").geturl()
+    rest = repository.split("://", 1)[-1]
+    address, *query = re.split("[?#]", rest, maxsplit=1)
+    # A password may hold what no host may, and then it is anybody's guess where it ends.
+    host = "…" if "@" in "".join(query) else address.rpartition("@")[2]
+    return repository.removesuffix(rest) + host
 
 
 def _check_remote(source: Source) -> None:
@@ -93,7 +95,14 @@ def _check_remote(source: Source) -> None:
             "runs as may read it without being asked for a password: `git ls-remote` tells why."
         ) from None
     except subprocess.TimeoutExpired:
-        raise ConfigError(f"{shown} does not answer.") from None
+        raise _silent(source) from None
+
+
+def _silent(source: Source) -> ConfigError:
+    assert source.git is not None
+    return ConfigError(
+        f"{hide_credentials(source.git)} does not answer. Check the network, and try again."
+    )
 
 
 def _fill(source: Source, folder: Path) -> str:
@@ -113,10 +122,10 @@ def _fill(source: Source, folder: Path) -> str:
 
 def _renew(source: Source, folder: Path) -> str:
     new = folder.with_name(folder.name + ".new")
-    shutil.rmtree(new, ignore_errors=True)
     try:
+        _remove(new)
         revision = _fill(source, new)
-        shutil.rmtree(folder, ignore_errors=True)
+        _remove(folder)
         new.rename(folder)
     except (OSError, subprocess.SubprocessError):
         assert source.git is not None
@@ -125,6 +134,13 @@ def _renew(source: Source, folder: Path) -> str:
             "there is room, and that Footnote may write there."
         ) from None
     return revision
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)
 
 
 def _ref(source: Source) -> str:

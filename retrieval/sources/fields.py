@@ -1,14 +1,14 @@
 """The fields of a page, as front matter, properties and meta elements name them, to values."""
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from datetime import UTC, date, datetime, time
 from email.utils import parsedate_to_datetime
 from typing import Any
 
 from retrieval import audiences, languages
 from retrieval.errors import ConfigError
-from retrieval.sources.reads import Unreadable
+from retrieval.sources.reads import UnknownReaders
 
 VERIFIED_KEYS = ("last_verified", "verified_at", "verified", "last_reviewed_on", "last_reviewed")
 UPDATED_KEYS = ("updated_at", "last_updated", "updated", "last_modified", "lastmod", "date")
@@ -22,7 +22,19 @@ _WRITTEN = tuple(
 )
 MAX_FRESHNESS_DAYS = 36_500  # as FRESHNESS_DAYS
 
-_OUTDATED = re.compile(r"(?:deprecated|superseded|archived|obsolete|replaced)\b", re.IGNORECASE)
+# What is said of a page that no longer holds, in its status or in a notice.
+GONE = (
+    r"(?:deprecated|superseded|obsolete|archived|outdated|out of date|replaced|retired|withdrawn"
+    r"|no longer (?:maintained|valid|current|in use|up to date|applies|in force))"
+)
+_GONE = re.compile(rf"{GONE}\b", re.IGNORECASE)
+# What people write who have nothing to say, without what is no letter or digit.
+_FILLERS = frozenset(
+    {
+        *("", "none", "null", "nil", "no", "false", "0", "na", "notapplicable", "nothing"),
+        *("tbd", "tba", "tbc", "todo", "unknown"),
+    }
+)
 
 Fields = Mapping[str, Any]
 
@@ -37,7 +49,22 @@ def normalize(stated: Mapping[Any, Any]) -> Fields:
 
 def find_line(stated: Fields, keys: Iterable[str]) -> str | None:
     """The first of the fields that says something, as one line."""
-    return next((value for key in keys if (value := one_line(stated.get(key)))), None)
+    return ", ".join(find_lines(stated, keys)) or None
+
+
+def find_lines(stated: Fields, keys: Iterable[str]) -> list[str]:
+    """The first of the fields that says something, a line an item; fillers say nothing."""
+    for key in keys:
+        value = stated.get(key)
+        items = value if isinstance(value, list) else [value]
+        if lines := [line for each in items if (line := one_line(each)) and not is_filler(line)]:
+            return lines
+    return []
+
+
+def is_filler(line: str) -> bool:
+    """Whether it only fills a field that had to be filled: "none", "-", "N/A" and the like."""
+    return re.sub(r"[\W_]", "", line.casefold()) in _FILLERS
 
 
 def find_timestamp(stated: Fields, keys: Iterable[str]) -> datetime | None:
@@ -64,18 +91,23 @@ def find_freshness(stated: Fields) -> int | None:
     return days if 0 < days <= MAX_FRESHNESS_DAYS else None
 
 
-def find_superseded(stated: Fields) -> tuple[bool, str | None]:
-    """Whether the page says that it no longer holds, and what it names in its place."""
-    successor = find_line(stated, SUPERSEDED_BY_KEYS)
+def find_superseded(stated: Fields, *, own: Collection[str]) -> tuple[bool, str | None]:
+    """Whether the page says that it no longer holds, and the first that it names in its place.
+
+    What it names by its own path and address is a mistake, and counts as nothing. By its title it
+    may well name another page of that title.
+    """
+    named = [line for line in find_lines(stated, SUPERSEDED_BY_KEYS) if line not in own]
+    successor = next((line for line in named if line.casefold() not in ("true", "yes")), None)
+    is_deprecated = isinstance(stated.get("deprecated"), date) or find_lines(stated, ["deprecated"])
     status = one_line(stated.get("status")) or ""
-    deprecated = str(stated.get("deprecated") or "no").strip().lower() not in ("false", "no", "0")
-    return bool(successor or deprecated or _OUTDATED.match(status)), successor
+    return bool(named or is_deprecated or _GONE.match(status)), successor
 
 
 def narrow(allowed: tuple[str, ...], stated: Fields) -> tuple[str, ...]:
     """Who may read a page: as its source allows, or fewer where the page says so.
 
-    Raises Unreadable for an audience that is none, and for one that shares no name with the
+    Raises UnknownReaders for an audience that is none, and for one that shares no name with the
     source's: whether the one holds the other, only Slack knows.
     """
     if "audience" not in stated:
@@ -85,13 +117,13 @@ def narrow(allowed: tuple[str, ...], stated: Fields) -> tuple[str, ...]:
     try:
         own = audiences.parse(names)
     except ConfigError as error:
-        raise Unreadable(f"its audience cannot be read: {error}") from error
+        raise UnknownReaders(f"its audience cannot be read: {error}") from error
     for wide in (("public",), ("everyone",)):
         if wide == allowed or wide == own:
             return own if wide == allowed else allowed
     if shared := tuple(name for name in own if name in allowed):
         return shared
-    raise Unreadable(
+    raise UnknownReaders(
         f"its audience, {', '.join(own)}, shares no name with its source's, {', '.join(allowed)}; "
         "a page can only be for fewer people"
     )

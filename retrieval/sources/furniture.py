@@ -70,11 +70,26 @@ def find_main(soup: BeautifulSoup) -> Tag:
 
 
 def _carry_ids(main: Tag) -> None:
-    """Have each heading itself hold the id that the site put on something within it."""
+    """Have each heading itself hold the id that the site put on something within or round it."""
     for heading in main.find_all(re.compile("^h[1-6]$")):
+        if heading.get("id"):
+            continue
         within = heading.select_one("[id], a[name]")
-        if not heading.get("id") and within:
+        parent = heading.parent
+        if within:
             heading["id"] = str(within.get("id") or within["name"])
+        elif parent and parent.get("id") and _is_section(parent) and _is_first(heading):
+            heading["id"] = str(parent["id"])
+
+
+def _is_section(element: Tag) -> bool:
+    """Whether it is what Sphinx, or docutils before 0.17, puts round a heading and its text."""
+    return element.name == "section" or "section" in element.get_attribute_list("class")
+
+
+def _is_first(heading: Tag) -> bool:
+    before = heading.find_previous_siblings()
+    return not any(element.get_text(strip=True) for element in before)
 
 
 def _find(soup: BeautifulSoup, selector: str) -> Tag | None:
@@ -88,8 +103,7 @@ def _is_furniture(element: Tag, *, marked: bool) -> bool:
         return True
     if element.name == "header" and (not marked or not element.find(["h1", "h2"])):
         return not element.find("h1")
-    # What readers do not see is not for them: nobody knows who wrote it there, and why.
-    if element.has_attr("hidden") or _HIDDEN.search(str(element.get("style") or "")):
+    if is_hidden(element):
         return True
     if element.get("aria-hidden") == "true" and element.name in ("a", "span", "div", "i"):
         return True
@@ -102,6 +116,12 @@ def _is_furniture(element: Tag, *, marked: bool) -> bool:
     if identifier.lower() in _IDS or any(map(_NAMES.fullmatch, names)):
         return True
     return not marked and bool(_NAMES.fullmatch(identifier))
+
+
+def is_hidden(element: Tag) -> bool:
+    """Whether readers do not see it: then it is not for them, and nobody knows who wrote it."""
+    style = str(element.get("style") or "")
+    return element.has_attr("hidden") or bool(_HIDDEN.search(style))
 
 
 def _is_contents(listing: Tag) -> bool:

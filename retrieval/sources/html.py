@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from bs4 import BeautifulSoup, Tag, XMLParsedAsHTMLWarning
 
-from retrieval.sources import furniture, html_markdown
+from retrieval.sources import furniture, html_markdown, page_notes
 from retrieval.sources.fields import Fields, normalize, one_line
 from retrieval.sources.reads import Page, Unreadable
 
@@ -34,7 +34,9 @@ def read(data: bytes) -> Page:
         soup = BeautifulSoup(data, "lxml")
     try:
         stated = _read_fields(soup)
-        return Page(text=html_markdown.build(furniture.find_main(soup)), stated=stated)
+        page_notes.place(soup)
+        text, notes = html_markdown.build(furniture.find_main(soup))
+        return Page(text=text, stated=stated, notes=notes)
     except RecursionError as error:
         raise Unreadable("nested too deep; save it anew in the program that wrote it") from error
 

@@ -7,7 +7,7 @@ from bs4 import Tag
 from bs4.element import NavigableString
 from markdownify import MarkdownConverter
 
-from retrieval.sources import tables
+from retrieval.sources import page_notes, tables
 from retrieval.sources.tables import Cell
 
 # What a line of prose must not begin with, or it would be a heading, a quote, a list or a fence.
@@ -19,8 +19,8 @@ _HEADINGS = ("h1", "h2", "h3", "h4", "h5", "h6")
 _DONE = "table-text"  # the element that a table's Markdown stands in until all is put together
 
 
-def build(element: Tag) -> str:
-    """The element's content as Markdown; the element itself is used up.
+def build(element: Tag) -> tuple[str, tuple[str, ...]]:
+    """The element's content as Markdown, and what was left out; the element itself is used up.
 
     Raises RecursionError for what is nested hundreds deep.
     """
@@ -30,13 +30,13 @@ def build(element: Tag) -> str:
     for table in element.find_all(_is_layout):
         _open_up(table)
     # The innermost first: they follow in the text of a cell of the outer one.
-    for table in reversed(element.find_all("table")):
-        _put_together(table)
+    cut = sum(_put_together(table) for table in reversed(element.find_all("table")))
     markdown: str = _Converter().convert_soup(element)
     parts = re.split(r"(^[ \t]*```.*?^[ \t]*```+$)", markdown, flags=re.DOTALL | re.MULTILINE)
     # Empty lines are only squeezed where they are not code.
     parts[::2] = [re.sub(r"\n(?:[ \t]*\n){2,}", "\n\n", part) for part in parts[::2]]
-    return "".join(parts).strip("\n") + "\n"
+    notes = (f"tables that are too large are cut: {cut}; split them",) if cut else ()
+    return "".join(parts).strip("\n") + "\n", notes
 
 
 def find_language(pre: Tag) -> str:
@@ -90,25 +90,30 @@ def _open_up(table: Tag) -> None:
     table.name = "div"
 
 
-def _put_together(table: Tag) -> None:
-    """Put a table's Markdown in its place, or its text where it is only a box round some."""
-    rows = [row for row in table.find_all("tr") if row.find_parent("table") is table]
-    cells = [row.find_all(["td", "th"], recursive=False) for row in rows]
+def _put_together(table: Tag) -> bool:
+    """Put a table's Markdown in its place, or its text where it is only a box round some.
+
+    Whether the table was too large, and is cut.
+    """
+    lines = [row for row in table.find_all("tr") if row.find_parent("table") is table]
+    cells = [row.find_all(["td", "th"], recursive=False) for row in lines]
     caption = table.find("caption")
     if sum(map(len, cells)) <= 1:
         _open_up(table)
-        return
+        return False
     head = _count_head(cells)
-    grid = [[_read_cell(cell) for cell in row] for row in cells]
+    rows = [[_read_cell(cell) for cell in row] for row in cells]
     if table.find_parent("table"):
         table.name = "div"
-        table.string = "; ".join(", ".join(cell.text for cell in row) for row in grid)
-        return
-    markdown = tables.build(tables.spread(grid, head=head), head=head)
+        table.string = "; ".join(", ".join(cell.text for cell in row) for row in rows)
+        return False
+    grid = tables.spread(rows, head=head)
+    markdown = tables.build(grid, head=head)
     title = " ".join(caption.get_text(" ").split()) if isinstance(caption, Tag) else ""
     table.clear()
     table.name = _DONE
     table.append(NavigableString(f"{title}\n\n{markdown}" if title else markdown))
+    return tables.is_cut(rows, grid)
 
 
 def _read_cell(cell: Tag) -> Cell:
@@ -172,12 +177,20 @@ class _Converter(MarkdownConverter):
 
     def convert_a(self, el: Tag, text: str, parent_tags: set[str]) -> str:
         href = str(el.get("href") or "").strip()
+        if href.startswith("#"):  # it leads nowhere from where it is cited
+            return "" if page_notes.ARROWS.fullmatch(text) else text
+        if parent_tags.intersection(_HEADINGS):
+            return text
         if not re.match(r"(?:https?|mailto|tel):|(?![\w+.-]*:)", href, re.IGNORECASE):
             return text
         el["href"] = re.sub(r"\s", "%20", href)
         del el["title"]
         linked: str = super().convert_a(el, text, parent_tags)  # type: ignore[misc]
         return linked
+
+    def convert_label(self, el: Tag, text: str, parent_tags: set[str]) -> str:
+        """What a tab is named, by itself: the names of all of them stand in a row."""
+        return text if "_inline" in parent_tags else f"\n\n**{text.strip()}**\n\n"
 
     def convert_pre(self, el: Tag, text: str, parent_tags: set[str]) -> str:
         for line_break in el.find_all("br"):

@@ -9,7 +9,7 @@ import yaml
 from markdown_it import MarkdownIt
 
 from retrieval.sources import fields
-from retrieval.sources.reads import Page, Unreadable
+from retrieval.sources.reads import Page, UnknownReaders
 
 _FRONT_MATTER = re.compile(r"---[ \t]*\n(.*?\n)??---[ \t]*(?:\n|\Z)", re.DOTALL)
 _AUDIENCE = re.compile(r"^[ \t]*[\"']?audience[\"']?[ \t]*[:=]", re.IGNORECASE | re.MULTILINE)
@@ -35,20 +35,22 @@ _parser = MarkdownIt("commonmark").disable("inline")
 def read(text: str) -> Page:
     """One Markdown file as it was written, without its front matter.
 
-    Front matter that is not valid YAML stays in the text. Raises Unreadable when it names an
+    Front matter that is not valid YAML stays in the text. Raises UnknownReaders when it names an
     audience: the page must not be read by more people than it says.
     """
     match = _FRONT_MATTER.match(text)
     if not match:
         if _HIDDEN_AUDIENCE.match(text):
-            raise Unreadable(
+            raise UnknownReaders(
                 "it names an audience above its text, but not in front matter; mend it"
             )
         return Page(text=text)
     stated = _load_fields(match[1] or "")
     if stated is None:
         if _AUDIENCE.search(match[1]):
-            raise Unreadable("its front matter names an audience and is not valid YAML; mend it")
+            raise UnknownReaders(
+                "its front matter names an audience and is not valid YAML; mend it"
+            )
         return Page(text=text, notes=("front matter is not valid YAML; its fields are not used",))
     body = text[match.end() :]
     # A page of nothing but front matter still says something.

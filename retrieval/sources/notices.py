@@ -4,22 +4,29 @@ import re
 from collections.abc import Iterator
 from itertools import islice
 
+from retrieval.sources.fields import GONE, is_filler
+
 LINES = 8  # below the title, where such a notice stands; chosen
-_GONE = (
-    r"(?:deprecated|superseded|obsolete|archived|outdated|out of date|replaced|retired|withdrawn"
-    r"|no longer (?:maintained|valid|current|in use|up to date|applies|in force))"
+_PAGE = r"(?:page|document|doc|article|policy|guide|guideline|handbook|runbook|playbook|wiki|faq)"
+# "The process was replaced" may tell how things are done, "this process" is the page.
+_OWN = (
+    rf"(?:the\s+{_PAGE}|this\s+(?:\w+\s+)?"
+    rf"(?:{_PAGE}|procedure|process|version|content|information|standard|manual|section))"
 )
-_PAGE = (
-    r"(?:page|document|doc|article|policy|guide|guideline|handbook|runbook|playbook|procedure"
-    r"|process|version|wiki|content|information|standard|manual|faq|section)"
+_END = r"(?=\s*(?:[.!;:,(|–—-]|$)|\s+(?:since|as of|on|from|and|by|in favou?r of|see|use|please)\b)"
+_SENTENCE = re.compile(
+    rf"{_OWN}\s+(?:is|was|has been)\s+(?:now\s+)?{GONE}{_END}|status\s*[:=–—-]\s*{GONE}{_END}",
+    re.IGNORECASE,
 )
-_END = r"(?=\s*(?:[.!;:,(–—-]|$)|\s+(?:since|as of|on|from|and|by|in favou?r of|see|use|please)\b)"
-_NOTICE = re.compile(
-    rf"(?:this|the)\s+(?:\w+\s+)?{_PAGE}\s+(?:is|was|has been)\s+(?:now\s+)?{_GONE}{_END}"
-    rf"|(?:status:?\s+)?{_GONE}(?=\s*(?:[.!;:(]|$))"
-    r"|(?:status:?\s+)?(?:deprecated|superseded|obsolete|replaced)\s+"
-    r"(?:by|in favou?r of|since|as of)\s"
-    r"|archived\s+(?:on|since)\s",
+# In a list or a table the same words speak of one of many things. Elsewhere, too, a bare word
+# says it of the page only where it is all, or where what follows says what to read.
+_ITEM = re.compile(r"[\s>]*(?:[-+*•]|\d+[.)])\s")
+_BRIEFLY = re.compile(
+    rf"{GONE}(?:[.!](?=\s|$)|$)"
+    rf"|{GONE}\s*[:;,–—-]\s*(?:please\s+)?"
+    rf"(?:(?:see|use|read|go to)\b.*\]\(|(?:superseded|replaced) by\s|moved to\s|{_OWN}\b)"
+    r"|(?:deprecated|superseded|obsolete|replaced)\s+(?:by|in favou?r of|since|as of)\s"
+    r"|archived\s+(?:on|since)\s+(?:\w+\s+)?\d",
     re.IGNORECASE,
 )
 _SUCCESSOR = re.compile(
@@ -42,25 +49,32 @@ def find(text: str) -> tuple[bool, str | None]:
     """Whether the first lines say that the page no longer holds, and what they name instead."""
     is_gone = False
     for line in islice(_top_lines(text), LINES):
-        plain = re.sub(r"\*\*|__", "", _MARKS.sub("", line)).rstrip(" |*_")
-        if not _NOTICE.match(plain):
+        plain = re.sub(r"\*\*|__", "", _MARKS.sub("", line)).rstrip(" *_")
+        is_brief = not _ITEM.match(line) and _BRIEFLY.match(plain)
+        if not is_brief and not _SENTENCE.match(plain):
             continue
         named = _SUCCESSOR.search(plain) if _REPLACED.search(plain) else None
-        if successor := _name_successor(named[1]) if named else _link_in(plain):
+        successor = _name_successor(named[1]) if named else _link_in(plain)
+        if successor and not is_filler(successor):
             return True, successor
-        is_gone = True  # and the next line may say what holds instead
+        is_gone = is_gone or successor is None  # and the next line may say what holds instead
     return is_gone, None
 
 
 def _top_lines(text: str) -> Iterator[str]:
-    """The lines of text before the second heading, unless that is the page's status."""
+    """The lines of text before the second heading, and the page's status as "Status: …"."""
     headings = 0
+    opens = ""
     for line in text[:5_000].split("\n"):
-        headings += bool(re.match(r"#{1,6}\s+(?!Status\s*$)", line))
+        if line.startswith("#"):
+            is_status = re.match(r"#{1,6}\s+Status\s*$", line)
+            headings += not is_status and bool(re.match(r"#{1,6}\s", line))
+            opens = "Status: " if is_status else ""
+        elif any(map(str.isalpha, line)):
+            yield opens + _MARKS.sub("", line) if opens else line
+            opens = ""
         if headings > 1:
             return
-        if line.strip() and not line.startswith("#") and any(map(str.isalpha, line)):
-            yield line
 
 
 def _name_successor(words: str) -> str:

@@ -11,8 +11,8 @@ import pdfplumber
 from pdfminer.pdfdocument import PDFPasswordIncorrect
 from pdfplumber.utils.exceptions import PdfminerException
 
-from retrieval.sources import tables
-from retrieval.sources.pdf_lines import Line, drop_furniture, read_page
+from retrieval.sources import pdf_seeing, tables
+from retrieval.sources.pdf_lines import Line, drop_furniture, is_page_number, read_page
 from retrieval.sources.reads import Page, Unreadable
 from retrieval.sources.text import escape
 
@@ -21,7 +21,15 @@ HEADING = 1.12  # times the size of the text; chosen, as between 10 and 11.5 poi
 
 _BULLET = re.compile(r"(?:[•◦▪▫‣●○■□➢❖·–\uf0b7\uf0a7]|\(cid:\d+\)|o(?= [A-Z]))\s*(?=\S)")
 _ITEM = re.compile(r"(?:\d{1,2}|[a-z])[.)]\s+(?=\S)")
-_HYPHEN = re.compile(r"(?<=[^\W\d_])[-\u00ad\u2010]$")
+_HYPHEN = re.compile(r"(?<=\w)[-\u00ad\u2010]$")
+_WORD = re.compile(r"(?:and|or|to|und|oder|bis|et|ou|y|o|e)\s")  # of "pre- and postpaid"
+# Before what a hyphen stands in the word itself: names, and what English makes compounds with.
+_COMPOUND = re.compile(
+    r"(?:[\d_/.@]\S*|\b(?:self|long|short|well|follow|full|part|high|low|non|sign|check|opt|end|day"
+    r"|real|third|first|second|one|two|three|cross|all|e))-$",
+    re.IGNORECASE,
+)
+_ENDING = re.compile(r"(?:ings?|ed|ers?|est|ly|ner|ness|en|ages?|al|able|ary|ity|less|ful)\b")
 
 
 def read(data: bytes) -> Page:
@@ -37,17 +45,23 @@ def read(data: bytes) -> Page:
         raise
     with document:
         count = len(document.pages)
-        pages, heights = [], []
+        pages, heights, unseen = [], [], 0
         for number, page in enumerate(document.pages[:MAX_PAGES]):
-            pages.append(read_page(page, number))
+            seen, more = pdf_seeing.drop_unseen(page)
+            unseen += more
+            pages.append(read_page(seen, number))
             heights.append(float(page.height))
             page.close()
         stated = {"updated": _parse_date(str(document.metadata.get("ModDate") or ""))}
     lines = drop_furniture(pages, heights)
     if not lines:
         raise Unreadable("no text in it, only pictures; run text recognition (OCR) over it first")
-    notes = (f"{MAX_PAGES} of {count:,} pages are kept; split it",) if count > MAX_PAGES else ()
-    return Page(text="".join(_write(lines)), stated=stated, notes=notes)
+    notes = []
+    if count > MAX_PAGES:
+        notes.append(f"{MAX_PAGES} of {count:,} pages are kept; split it")
+    if unseen:
+        notes.append(f"characters that nobody sees left out: {unseen:,}")
+    return Page(text="".join(_write(lines)), stated=stated, notes=tuple(notes))
 
 
 def _parse_date(text: str) -> str | None:
@@ -107,6 +121,8 @@ class Levels:
         """The level of a heading, from 1; 0 for anything else."""
         if line.is_table() or line.is_code or not any(map(str.isalpha, line.text)):
             return 0
+        if is_page_number(line.text):
+            return 0
         if line.size in self.large and len(line.text) < 200:
             return self.large[line.size]
         ends = re.search(r"[.,;:]$", line.text)
@@ -159,8 +175,8 @@ def _continues(block: Sequence[Line], line: Line, levels: Levels) -> bool:
         return line.page == before.page and gap < 2 * line.size
     if levels.find(before) != levels.find(line) or _is_item(line):
         return False
-    if line.page != before.page:
-        # A sentence that goes on over the page.
+    if line.page != before.page or gap < -line.size:
+        # A sentence that goes on over the page, or at the top of the next column.
         return not re.search(r"[.!?:]\W?$", before.text) and line.text[:1].islower()
     if _is_item(block[0]) and line.left < block[0].left + 2:
         return gap < 0.3 * line.size and not re.search(r"[.!?:]$", before.text)
@@ -186,9 +202,16 @@ def _write_item(block: Sequence[Line]) -> str:
 
 
 def _join(block: Sequence[Line]) -> str:
-    """The lines as one; a word that was cut at the end of a line is whole again."""
+    """The lines as one; a word that was cut at the end of a line is whole again.
+
+    The hyphen stays in ERR-2041, between what is no prose, and after a word that makes compounds.
+    """
     text = block[0].text
     for before, line in pairwise(block):
-        cut = _HYPHEN.search(before.text) and line.text[:1].islower()
-        text = _HYPHEN.sub("", text) + line.text if cut else f"{text} {line.text}"
+        if not _HYPHEN.search(before.text) or _WORD.match(line.text):
+            text = f"{text} {line.text}"
+        elif line.text[:1].islower() and (not _COMPOUND.search(text) or _ENDING.match(line.text)):
+            text = _HYPHEN.sub("", text) + line.text
+        else:
+            text += line.text
     return text

@@ -3,12 +3,15 @@
 import re
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
+
+from retrieval.sources import pdf_columns
 
 MARGIN = 0.12  # of the page's height, in which headers and footers run; chosen
 _MONOSPACED = re.compile(r"courier|mono|consol|menlo|inconsolata", re.IGNORECASE)
 _BOLD = re.compile(r"bold|black|heavy|semibold|demi", re.IGNORECASE)
+# Of a page, alone or out of all; in the margins, or it may be a figure.
 _NUMBER = re.compile(
     r"(?:page |seite |p\. ?)?[-–\[(]? ?\d{1,4} ?(?:[/|–-]|of|von|sur|de)? ?\d{0,4} ?[-–\])]?", re.I
 )
@@ -34,28 +37,43 @@ class Line:
 
 
 def read_page(page: Any, number: int) -> list[Line]:
-    """The lines and tables of one page, from top to bottom."""
+    """The lines and tables of one page, from top to bottom, of two columns one after the other."""
+    links = [link for link in page.hyperlinks if link.get("uri")]
     tables = [table for table in page.find_tables() if len(table.rows) > 1]
     lines = [_read_table(table, number) for table in tables]
     rest = page
     for table in tables:
         rest = rest.outside_bbox(_within(table.bbox, page.bbox), strict=False)
-    links = [link for link in page.hyperlinks if link.get("uri")]
     words = rest.extract_words(
         extra_attrs=["size", "fontname"],
         keep_blank_chars=False,
         use_text_flow=False,
         x_tolerance_ratio=0.15,
     )
-    current: list[Any] = []
-    for word in sorted(words, key=lambda word: (round(word["bottom"]), word["x0"])):
-        if current and word["bottom"] - current[0]["bottom"] > 0.5 * word["size"] / 1.5:
-            lines.append(_read_line(current, links, number))
-            current = []
-        current.append(word)
-    if current:
-        lines.append(_read_line(current, links, number))
-    return sorted(lines, key=lambda line: line.top)
+    gutter = pdf_columns.find_gutter(words, float(page.width))
+    lines += [_read_line(line, links, number) for line in pdf_columns.split(words, gutter)]
+    lines.sort(key=lambda line: line.top)
+    return lines if gutter is None else _order(lines, gutter)
+
+
+def _order(lines: Sequence[Line], gutter: float) -> list[Line]:
+    """The lines between two that run over both columns, the left column's first.
+
+    Those of the right one stand as if they went on in the left.
+    """
+    left = min(line.left for line in lines)
+    shift = min((line.left for line in lines if line.left > gutter), default=left) - left
+    ordered: list[Line] = []
+    right: list[Line] = []
+    for line in lines:
+        if line.left > gutter:
+            right.append(replace(line, left=line.left - shift, right=line.right - shift))
+            continue
+        if line.right > gutter:
+            ordered += right
+            right = []
+        ordered.append(line)
+    return ordered + right
 
 
 def _within(box: Sequence[float], page: Sequence[float]) -> tuple[float, ...]:
@@ -138,6 +156,11 @@ def _covers(link: Any, word: Any) -> bool:
     middle = (word["x0"] + word["x1"]) / 2
     height = (word["top"] + word["bottom"]) / 2
     return bool(link["x0"] <= middle <= link["x1"] and link["top"] <= height <= link["bottom"])
+
+
+def is_page_number(text: str) -> bool:
+    """Whether a line says by a word, too, that it is one: "Page 1 of 8"."""
+    return text[:1].isalpha() and bool(_NUMBER.fullmatch(text))
 
 
 def drop_furniture(pages: Sequence[Sequence[Line]], heights: Sequence[float]) -> list[Line]:

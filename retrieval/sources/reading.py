@@ -7,16 +7,16 @@ from dataclasses import fields as fields_of
 from dataclasses import replace
 from pathlib import PurePosixPath
 
-from retrieval import languages, masking
+from retrieval import languages, masking, verifying
 from retrieval.lexical import DATA
 from retrieval.records import Document
 from retrieval.sources import conversion, fields, markdown, mdx, notices, notion
 from retrieval.sources import text as plain
 from retrieval.sources.fields import shown
 from retrieval.sources.markdown import plain_text
-from retrieval.sources.reads import Facts, Page, Read, Skipped, Unreadable
+from retrieval.sources.reads import Empty, Facts, Page, Read, Skipped, Unreadable
 
-VERSION = "1"  # raise it with any change that reads another document from the same file
+VERSION = "2"  # raise it with any change that reads another document from the same file
 
 MARKDOWN = (".md", ".markdown")
 TEXT = (*MARKDOWN, ".mdx", ".txt", ".csv")
@@ -26,7 +26,11 @@ MAX_BYTES = 2_000_000
 MAX_HTML_BYTES = 10_000_000
 MAX_OFFICE_BYTES = 100_000_000
 LANGUAGE_TEXT = 10_000  # characters, of which some may be code
+# Of a text's bytes; chosen. A page of French has one in thirty that is no ASCII, of Russian most.
+NUL_SHARE = 0.25
+FOREIGN_SHARE = 0.15
 
+_LOCALE = re.compile(r"\.[a-z]{2}(?:[-_][A-Za-z]{2})?$")  # of README.de.md
 _CODE = re.compile(r"^(```|~~~).*?(?:^\1|\Z)|`[^`\n]*`", re.DOTALL | re.MULTILINE)
 
 Convert = Callable[[bytes, str], Page]
@@ -49,9 +53,9 @@ def read(data: bytes, facts: Facts, *, convert: Convert = conversion.convert) ->
         _refuse(too_large(len(page.text.encode()), None))
         if notion_hash:
             page = replace(page, stated={**notion.read_properties(page.text), **page.stated})
-        return _build(page, facts, title if notion_hash else path.name.split(".")[0])
+        return _build(page, facts, title if notion_hash else _LOCALE.sub("", path.stem))
     except Unreadable as error:
-        return Skipped(path=facts.path, reason=str(error))
+        return Skipped(path=facts.path, reason=str(error), before=error.before)
 
 
 def too_large(size: int, suffix: str | None) -> str | None:
@@ -73,23 +77,48 @@ def _refuse(reason: str | None) -> None:
 
 
 def _read_text(data: bytes, suffix: str) -> Page:
-    text = _decode(data, suffix)
-    count = text.count("\0")
+    text, notes = _decode(data, suffix)
+    text = text.replace("\r\n", "\n").replace("\r", "\n")
+    if count := text.count("\0"):
+        notes += (f"{count} NUL bytes dropped",)
     page = _READERS.get(suffix, markdown.read)(text.replace("\0", ""))
-    return replace(page, notes=(f"{count} NUL bytes dropped", *page.notes)) if count else page
+    return replace(page, notes=(*notes, *page.notes))
 
 
 _READERS = {".mdx": mdx.read, ".txt": plain.read, ".csv": notion.read_database}
 
 
-def _decode(data: bytes, suffix: str) -> str:
-    """The text, newlines as \\n. A text file of Windows' may be in UTF-16."""
-    is_wide = suffix in (".txt", ".csv") and data.startswith((b"\xff\xfe", b"\xfe\xff"))
+def _decode(data: bytes, suffix: str) -> tuple[str, tuple[str, ...]]:
+    """The text, and a note where its encoding was guessed, as it is for plain text only.
+
+    UTF-16 is known by its mark; without it, every other byte of most texts is NUL.
+    """
+    is_wide = data.startswith((b"\xff\xfe", b"\xfe\xff"))
+    if not is_wide and data.count(0) > len(data) * NUL_SHARE:
+        raise Unreadable("not text, or UTF-16 without its mark; save it as UTF-8")
     try:
-        text = data.decode("utf-16" if is_wide else "utf-8-sig")
+        return data.decode("utf-16" if is_wide else "utf-8-sig"), ()
     except UnicodeDecodeError as error:
-        raise Unreadable(f"not UTF-8 at byte {error.start}; save it as UTF-8") from error
-    return text.replace("\r\n", "\n").replace("\r", "\n")
+        if is_wide:
+            raise Unreadable(f"not UTF-16 at byte {error.start}; save it as UTF-8") from error
+        guessed = _guess(data)
+        if guessed and suffix == ".txt":
+            return guessed, ("not UTF-8, read as Windows-1252; save it as UTF-8",)
+        looks = ", it looks like Windows-1252" if guessed else ""
+        raise Unreadable(f"not UTF-8 at byte {error.start}{looks}; save it as UTF-8") from error
+
+
+def _guess(data: bytes) -> str | None:
+    """The text of a Western language in Windows' encoding; None where it may be any other.
+
+    In other scripts most letters are no ASCII.
+    """
+    if sum(byte > 127 for byte in data) > len(data) * FOREIGN_SHARE:
+        return None
+    try:
+        return data.decode("cp1252")
+    except UnicodeDecodeError:
+        return None
 
 
 def _clean(page: Page) -> Page:
@@ -99,12 +128,15 @@ def _clean(page: Page) -> Page:
 
 def _build(page: Page, facts: Facts, name: str) -> Read:
     if not any(character.isalnum() for character in page.text):
-        raise Unreadable("empty: it has no words")
+        raise Empty("empty: it has no words")
     notes = page.notes
     if longest := max(map(len, DATA.findall(page.text)), default=0):
         notes += (f"a word of {longest:,} characters is kept but cannot be searched for",)
     stated = page.stated
-    is_superseded, superseded_by = find_superseded(page)
+    is_superseded, superseded_by = find_superseded(page, facts)
+    verified_at = fields.find_day(stated, fields.VERIFIED_KEYS)
+    if verified_at and verifying.is_to_come(verified_at):
+        notes += (f"verified on {verified_at}, a day to come: that counts as no date",)
     written = Document(
         path=facts.path,
         title=fields.one_line(stated.get("title"))
@@ -115,7 +147,7 @@ def _build(page: Page, facts: Facts, name: str) -> Read:
         text=page.text,
         owner=fields.find_line(stated, fields.OWNER_KEYS) or facts.owner,
         updated_at=fields.find_timestamp(stated, fields.UPDATED_KEYS) or facts.updated_at,
-        verified_at=fields.find_day(stated, fields.VERIFIED_KEYS),
+        verified_at=verified_at,
         language=fields.find_language(stated) or languages.detect(_prose(page.text)),
         audience=fields.narrow(facts.audience, stated),
         freshness_days=fields.find_freshness(stated) or facts.freshness_days,
@@ -127,9 +159,9 @@ def _build(page: Page, facts: Facts, name: str) -> Read:
     return Read(document=replace(document, content_hash=_hash(document)), notes=notes)
 
 
-def find_superseded(page: Page) -> tuple[bool, str | None]:
+def find_superseded(page: Page, facts: Facts) -> tuple[bool, str | None]:
     """Whether the page says that it no longer holds, and what it names in its place."""
-    is_stated, stated = fields.find_superseded(page.stated)
+    is_stated, stated = fields.find_superseded(page.stated, own=(facts.path, facts.url))
     is_noticed, noticed = notices.find(page.text)
     return is_stated or is_noticed, stated or noticed
 

@@ -3,17 +3,23 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
+from typing import Any, Literal
 
 from retrieval.records import Anchors, Document
+
+# Hidden: for nobody until the file is mended, since its readers are not known; gone: as if the file
+# were.
+Before = Literal["stays", "hidden", "gone"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Skipped:
-    """A file that did not become a document."""
+    """A file that did not become a document, and what that means for the page of before."""
 
     path: str
     reason: str
+    before: Before = "stays"
+    file_hash: str = ""  # as of Read; "" for one that is to be tried again each time
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,3 +62,17 @@ class Page:
 
 class Unreadable(Exception):
     """What a reader raises for a file that becomes no page; its text is the reason."""
+
+    before: Before = "stays"
+
+
+class UnknownReaders(Unreadable):
+    """Who may read the page cannot be told."""
+
+    before = "hidden"
+
+
+class Empty(Unreadable):
+    """There is nothing in it."""
+
+    before = "gone"

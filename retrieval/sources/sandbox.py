@@ -1,13 +1,29 @@
 """A process of its own for converting files: one that nobody vouches for cannot do much there.
 
-It has no environment, no network and no files but Python's own, a limit on memory, and an end. What
-it prints goes nowhere.
+What holds it to that:
+
+- From the start it has no environment, no open files but one pipe, and a working folder of no use;
+  what it prints goes nowhere. Limits of the system's are on memory (but on macOS), on writing, on
+  open files and on core dumps. It ends with its parent (Linux), and in any case after TIMEOUT_S.
+- The kernel, whatever code runs, libraries in C among it: on Linux, files can be read only below
+  Python's folders and the system's libraries, and none be written or removed (Landlock, since
+  Linux 5.13); there are no sockets, programs, other processes, signals or changes of a file's
+  rights (seccomp, on x86-64 and ARM of 64 bits).
+- Python's audit hook refuses the same on every system, and ctypes, but only to Python's own
+  functions: it keeps libraries from what they are led to do, not code that was smuggled in. Without
+  the kernel's help, as on macOS, libraries in C can open files.
+
+What remains: files in Python's folders can be read, a checkout that Footnote runs from among them;
+whether a path exists can be told; the page that comes back may say anything.
 """
 
+import importlib
 import json
+import math
 import mimetypes
 import os
 import resource
+import signal
 import subprocess
 import sys
 from contextlib import suppress
@@ -15,19 +31,30 @@ from multiprocessing import Pipe
 from multiprocessing.connection import Connection
 from pathlib import Path
 
-from retrieval.sources import conversion
+from retrieval.sources import confinement, conversion
 from retrieval.sources.reads import Page, Unreadable
 
-TIMEOUT_S = 300.0  # for one file; 400 dense pages of a PDF take 40 s of a core
+# For one file: 400 dense pages of a PDF, as many as are read, take 40 s of a core, and two times as
+# long beside others. What takes longer was made to, and holds up all that come after it.
+TIMEOUT_S = 120.0
 MEMORY = 3_000_000_000  # bytes; chosen
-_FORBIDDEN = (
-    "socket.",
-    "subprocess.",
-    "os.system",
-    "os.exec",
-    "os.fork",
-    "os.posix_spawn",
+MOST_OPEN = 64  # files; chosen: a handful while a library is loaded
+_LIMITS = (
+    (resource.RLIMIT_AS, MEMORY),
+    (resource.RLIMIT_FSIZE, 0),
+    (resource.RLIMIT_CORE, 0),
+    (resource.RLIMIT_NOFILE, MOST_OPEN),
 )
+# Of the system's, what Python's libraries in C are linked with.
+_LIBRARIES = ("/lib", "/lib64", "/usr/lib", "/usr/lib64", "/usr/local/lib", "/etc/ld.so.cache")
+_FORBIDDEN = (
+    *("socket.", "subprocess.", "ctypes.", "shutil.", "tempfile.", "fcntl.", "mmap.", "syslog."),
+    *("os.system", "os.exec", "os.fork", "os.posix_spawn", "os.spawn", "os.startfile", "pty."),
+    *("os.kill", "signal.pthread_kill", "os.remove", "os.rename", "os.link", "os.symlink"),
+    *("os.mkdir", "os.rmdir", "os.truncate", "os.chmod", "os.chown", "os.utime", "os.setxattr"),
+    *("os.removexattr", "os.chflags", "os.lockf"),
+)
+_LISTING = ("os.listdir", "os.scandir", "os.chdir", "os.listxattr", "os.getxattr")
 
 
 class Converter:
@@ -60,11 +87,13 @@ class Converter:
     def _start(self) -> Connection:
         self._connection, theirs = Pipe()
         # -P: a folder of documents that is the current one may hold a json.py.
-        command = [sys.executable, "-P", "-m", __name__, str(theirs.fileno())]
+        command = [sys.executable, "-P", "-B", "-m", __name__, str(theirs.fileno())]
         paths = os.pathsep.join(path for path in sys.path if path)
         self._process = subprocess.Popen(
             command,
-            env={"PYTHONPATH": paths, "PYTHONUTF8": "1"},
+            # Of numpy's, which openpyxl loads: there are no threads.
+            env={"PYTHONPATH": paths, "PYTHONUTF8": "1", "OPENBLAS_NUM_THREADS": "1"},
+            cwd="/",
             pass_fds=[theirs.fileno()],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
@@ -95,6 +124,7 @@ def serve(connection: Connection) -> None:
         while True:
             suffix = connection.recv_bytes().decode()
             data = connection.recv_bytes()
+            signal.alarm(math.ceil(TIMEOUT_S) + 1)  # for when nobody is left to end it
             try:
                 page = conversion.convert(data, suffix)
             except Unreadable as error:
@@ -105,14 +135,18 @@ def serve(connection: Connection) -> None:
 
 
 def lock_up() -> None:
-    """Have this process do nothing any more but convert."""
+    """Have this process do nothing any more but convert, as the module's docstring says."""
     mimetypes.init()  # reads the system's tables, which openpyxl asks for
-    for limit, value in ((resource.RLIMIT_AS, MEMORY), (resource.RLIMIT_FSIZE, 0)):
-        with suppress(ValueError, OSError):  # macOS knows no limit of memory
-            resource.setrlimit(limit, (value, value))
+    importlib.import_module("pypdfium2")  # pdfplumber loads it, through ctypes
+    confinement.end_with_parent()
     own = str(Path(__file__).parents[1])
     places = (*sys.path, sys.prefix, sys.base_prefix, own, "/usr/share/zoneinfo", os.devnull)
-    allowed = tuple(os.path.realpath(place) + os.sep for place in places if place)
+    readable = [os.path.realpath(place) for place in places if place]
+    for limit, value in _LIMITS:
+        with suppress(ValueError, OSError):  # macOS knows no limit of memory
+            resource.setrlimit(limit, (value, value))
+    confinement.confine([*readable, *_LIBRARIES])
+    allowed = tuple(place + os.sep for place in readable)
     sys.addaudithook(lambda event, arguments: _refuse(event, arguments, allowed))
 
 
@@ -120,7 +154,14 @@ def _refuse(event: str, arguments: tuple[object, ...], allowed: tuple[str, ...])
     """Raise for what no conversion needs: networks, programs, and files that are not Python's."""
     if event.startswith(_FORBIDDEN):
         raise PermissionError(event)
-    file = arguments[0] if event == "open" else None
+    if event == "open":
+        file, _, flags = arguments
+        if isinstance(flags, int) and flags & (os.O_WRONLY | os.O_RDWR | os.O_CREAT):
+            raise PermissionError(event)
+    elif event in _LISTING:
+        file = arguments[0] or "."
+    else:
+        return
     if isinstance(file, str | bytes):
         path = os.path.realpath(os.fsdecode(file))
         if not (path + os.sep).startswith(allowed):

@@ -37,7 +37,9 @@ def read(data: bytes) -> Page:
             notes.append(f"the hidden sheet {sheet.title!r} is left out")
             continue
         notes += _find_left_out(sheet)
-        text = "\n".join(_read_blocks(_read_lines(sheet)))
+        lines = _read_lines(sheet)
+        notes += _drop_hidden(sheet, lines)
+        text = "\n".join(_read_blocks(lines))
         if text:
             parts.append(f"## {sheet.title}\n\n{text}\n")
     return Page(text="".join(parts), stated=properties.read(archive), notes=tuple(notes))
@@ -74,6 +76,28 @@ def _read_lines(sheet: Any) -> list[Line]:
             end = min(merged.max_col, len(line)) if not wide or below else first_column + 1
             line[first_column:end] = [text] * (end - first_column)
     return lines
+
+
+def _drop_hidden(sheet: Any, lines: list[Line]) -> Iterator[str]:
+    """Take out what readers of the sheet do not see; in words what it was, where it said anything.
+
+    What is merged is spread before: a name that begins in a hidden row stands in those below it.
+    """
+    rows = {number - 1 for number, row in sheet.row_dimensions.items() if row.hidden}
+    columns = {
+        number - 1
+        for column in sheet.column_dimensions.values()
+        if column.hidden  # one for a run of columns
+        for number in range(column.min, min(column.max, MAX_COLUMNS) + 1)
+    }
+    count = sum(any(line) for number, line in enumerate(lines) if number in rows)
+    lines[:] = [line for number, line in enumerate(lines) if number not in rows]
+    if count:
+        yield f"of the sheet {sheet.title!r}, hidden rows are left out: {count:,}"
+    count = sum(any(line[number : number + 1] for line in lines) for number in columns)
+    lines[:] = [[text for at, text in enumerate(line) if at not in columns] for line in lines]
+    if count:
+        yield f"of the sheet {sheet.title!r}, hidden columns are left out: {count:,}"
 
 
 def _read_cell(cell: Any) -> str:

@@ -6,11 +6,14 @@ from typing import Any
 
 import pptx
 from pptx.enum.shapes import MSO_SHAPE_TYPE, PP_PLACEHOLDER
+from pptx.util import Inches
 
 from retrieval.sources import properties, tables
 from retrieval.sources.reads import Page
 from retrieval.sources.tables import Cell
 from retrieval.sources.text import escape
+
+SIDE_BY_SIDE = Inches(0.2)  # from one's top to the other's; chosen: nobody places them exactly
 
 _FURNITURE = (PP_PLACEHOLDER.DATE, PP_PLACEHOLDER.FOOTER, PP_PLACEHOLDER.SLIDE_NUMBER)
 _TITLES = (PP_PLACEHOLDER.TITLE, PP_PLACEHOLDER.CENTER_TITLE)
@@ -42,7 +45,7 @@ def _find_title(slide: Any) -> str:
 
 
 def _read_slide(slide: Any) -> Iterator[str]:
-    for shape in sorted(_flatten(slide.shapes), key=_place):
+    for shape in _sort(_flatten(slide.shapes)):
         kind = shape.placeholder_format.type if shape.is_placeholder else None
         if kind in _FURNITURE or kind in _TITLES:
             continue
@@ -51,9 +54,9 @@ def _read_slide(slide: Any) -> Iterator[str]:
         elif shape.has_text_frame and shape.text_frame.text.strip():
             yield _read_frame(shape.text_frame, has_points=kind in _POINTS) + "\n"
     if slide.has_notes_slide and slide.notes_slide.notes_text_frame is not None:
-        notes = slide.notes_slide.notes_text_frame.text.strip()
+        notes = slide.notes_slide.notes_text_frame.text.replace("\v", "\n").strip()
         if notes:
-            yield f"Notes: {notes}\n\n".replace("\v", "\n")
+            yield f"Notes: {escape(notes)}\n\n"
 
 
 def _flatten(shapes: Iterable[Any]) -> Iterator[Any]:
@@ -64,9 +67,17 @@ def _flatten(shapes: Iterable[Any]) -> Iterator[Any]:
             yield shape
 
 
-def _place(shape: Any) -> tuple[int, int]:
-    """From the top, then from the left; what has its place from the layout comes as written."""
-    return (shape.top or 0, shape.left or 0)
+def _sort(shapes: Iterable[Any]) -> list[Any]:
+    """From the top, and of what stands side by side from the left.
+
+    What has its place from the layout comes first, as written.
+    """
+    rows: list[list[Any]] = []
+    for shape in sorted(shapes, key=lambda shape: shape.top or 0):
+        if not rows or (shape.top or 0) - (rows[-1][0].top or 0) > SIDE_BY_SIDE:
+            rows.append([])
+        rows[-1].append(shape)
+    return [shape for row in rows for shape in sorted(row, key=lambda shape: shape.left or 0)]
 
 
 def _read_frame(frame: Any, *, has_points: bool) -> str:

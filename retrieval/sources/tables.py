@@ -18,20 +18,26 @@ class Cell:
 
 
 Grid = list[list[str]]
-MAX_COLUMNS = 200  # chosen: what spans more was not drawn by a person
+# Chosen: what has more was not drawn by a person, and a few spans would make millions of cells.
+MAX_COLUMNS = 200
+MAX_CELLS = 100_000
 
 
 def spread(rows: Sequence[Sequence[Cell]], *, head: int) -> Grid:
-    """Rows of equal length: what spans rows stands in each of them, so that each says it all.
+    """Rows as they look: what spans rows stands in each of them, so that each says it all.
 
-    What spans columns does so in the first head rows only, where it names each of them.
+    What spans columns does so in the first head rows only, where it names each of them. Rows and
+    columns beyond MAX_CELLS and MAX_COLUMNS are cut; is_cut tells whether there were any.
     """
     grid: Grid = []
+    count = 0
     below: dict[int, tuple[str, int]] = {}  # by column: what reaches down into how many rows
     for number, row in enumerate(rows):
+        if count >= MAX_CELLS:
+            break
         line: list[str] = []
         cells = iter(row)
-        while True:
+        while len(line) < MAX_COLUMNS:
             if len(line) in below:
                 text, left = below.pop(len(line))
                 if left > 1:
@@ -44,13 +50,22 @@ def spread(rows: Sequence[Sequence[Cell]], *, head: int) -> Grid:
                     break
                 line.append("")
                 continue
-            for index in range(min(cell.columns, MAX_COLUMNS)):
+            for index in range(min(cell.columns, MAX_COLUMNS - len(line))):
                 text = cell.text if not index or number < head else ""
                 if cell.rows > 1:
                     below[len(line)] = (text, cell.rows - 1)
                 line.append(text)
         grid.append(line)
+        count += len(line)
     return grid
+
+
+def is_cut(rows: Sequence[Sequence[Cell]], grid: Grid) -> bool:
+    """Whether the grid that the rows were spread to lacks some of them."""
+    return len(grid) < len(rows) or any(
+        len(line) == MAX_COLUMNS < sum(cell.columns for cell in row)
+        for row, line in zip(rows, grid, strict=True)
+    )
 
 
 def build(grid: Sequence[Sequence[str]], *, head: int = 1) -> str:

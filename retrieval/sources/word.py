@@ -7,7 +7,7 @@ from typing import Any
 import mammoth
 from bs4 import BeautifulSoup
 
-from retrieval.sources import html_markdown, properties
+from retrieval.sources import html_markdown, page_notes, properties, word_parts
 from retrieval.sources.reads import Page
 
 # Word's built-in styles have these names in every language. Nested lists whose numbering does not
@@ -43,11 +43,11 @@ _MONOSPACED = re.compile(
 
 
 def read(data: bytes) -> Page:
-    """The text with its headings, lists, tables, code and links; pictures are left out."""
+    """The text with its headings, lists, tables, code, links and notes; pictures are left out."""
     archive = properties.unpack(data)
-    stated = properties.read(archive)
+    cleaned = word_parts.clean(archive)
     result = mammoth.convert_to_html(
-        io.BytesIO(data),
+        io.BytesIO(cleaned.data),
         style_map=STYLES,
         include_embedded_style_map=False,
         convert_image=mammoth.images.img_element(lambda image: {"src": ""}),
@@ -57,13 +57,15 @@ def read(data: bytes) -> Page:
     soup = BeautifulSoup(result.value, "lxml")
     for link in soup.select("a[id]:not([href])"):
         link.unwrap()  # bookmarks
-    body = soup.body
-    equations = len(re.findall(rb"<m:oMath[ >]", archive.read("word/document.xml")))
-    return Page(
-        text=html_markdown.build(body) if body else "",
-        stated=stated,
-        notes=(f"equations left out: {equations}",) if equations else (),
-    )
+    page_notes.place(soup)
+    text, notes = html_markdown.build(soup.body) if soup.body else ("", ())
+    for count, what in (
+        (cleaned.equation_count, "equations"),
+        (cleaned.hidden_count, "pieces of hidden text"),
+    ):
+        if count:
+            notes += (f"{what} left out: {count:,}",)
+    return Page(text=text, stated=properties.read(archive), notes=notes)
 
 
 def _find_code(paragraph: Any) -> Any:

@@ -108,12 +108,13 @@ class Bot:
         )
         self.executor = Watched(4)
         client = posting.build_client(slack.bot_token, slack.api_url)
-        reviews = build_reviews(client, database, settings)
+        rights = Rights(client, database)
+        reviews = build_reviews(client, database, rights, settings)
         self.jobs = Jobs(
             client=client,
             database=database,
             answerer=answerer or self.answerer,
-            rights=Rights(client, database),
+            rights=rights,
             executor=self.executor,
             workers=4,
             experts=settings.experts,

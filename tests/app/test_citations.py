@@ -143,6 +143,17 @@ def test_the_models_own_markers_go_and_code_stays() -> None:
     )
 
 
+def test_a_footnote_points_at_the_heading_of_what_it_cites() -> None:
+    text = "# Failover\n\nIt takes 30 s.\n\n# Backup\n\nIt takes a day.\n"
+    anchored = section(
+        text, urls=((0, "https://x.example#a"), (text.index("# B"), "https://x.example#b"))
+    )
+    answer = check([Piece(text="A day.", cited=((0, "It takes a day."),))], [anchored])
+    assert [(each.url, each.heading_path[-1]) for each in answer.citations] == [
+        ("https://x.example#b", "Backup")
+    ]
+
+
 def test_removing_makes_no_new_marker() -> None:
     assert written("a [[2]1] b") == "a (1) b"
     assert "[1]" not in written("a [<a>1</a>] b")
@@ -173,7 +184,20 @@ def test_removing_makes_no_new_marker() -> None:
         ("[1](https://docs.example.com/1) is", "is"),
         # in code, and what is no link
         ("`[a](https://evil.example)`", "`[a](https://evil.example)`"),
-        ("Mail payroll-help@corp.example, 1 < 2 > 0", "Mail payroll-help@corp.example, 1 < 2 > 0"),
+        ("1 < 2 > 0", "1 < 2 > 0"),
+        # An address that no page has is not to be clicked, whoever it is said to be of.
+        ("Send it to it-support@evil.example.", "Send it to `it-support@evil.example`."),
+        ("<it-support@evil.example>", "`it-support@evil.example`"),
+        ("[IT](mailto:it@evil.example?body=x)", "IT (`it@evil.example`)"),
+        # What is disguised is seen: a reader of Markdown sees no disguise.
+        ("https\\:\\/\\/evil.example/?q=1", "(link removed)"),
+        ("https&colon;&sol;&#47;evil.example/?q=1", "(link removed)"),
+        ("&#104;ttps://evil.example and it\\@evil.example", "(link removed) and `it@evil.example`"),
+        ("a&shy;b &#xE0041;c 1\\. 5 &lt; 6 `\\: &colon;`", "ab c 1\\. 5 &lt; 6 `\\: &colon;`"),
+        # What leads nowhere in the web can be copied.
+        ("s3://bucket/key, http://localhost:80/x", "`s3://bucket/key`, `http://localhost:80/x`"),
+        ("http://localhost.evil.example/x", "(link removed)"),
+        ("[0-9] and list[0]", "[0-9] and list[0]"),
     ],
 )
 def test_links_lead_to_our_sources_only(text: str, shown: str) -> None:
@@ -185,6 +209,22 @@ def test_a_url_of_a_section_is_shown_as_code() -> None:
     assert written("See (https://tool.example/a(b)).", sections) == (
         "See (`https://tool.example/a(b)`)."
     )
+    sections = [section("Fact 0 is so. Take args[1] and ask ops@corp.example."), *SECTIONS[1:]]
+    assert written("Ask ops@corp.example for args[1], not it[1].", sections) == (
+        "Ask ops@corp.example for `args[1]`, not it."
+    )
+
+
+def test_what_is_long_and_cites_nothing_is_shown_with_what_is_cited() -> None:
+    steps = "".join(
+        f"{n}. Open page {n} of the console, and press the {n}. key.\n" for n in range(1, 9)
+    )
+    pieces = [Piece(text=steps), cited("9. Look at it.", 0)]
+    assert check(pieces, SECTIONS).text == f"{steps}9. Look at it. [1]"
+
+
+def test_a_url_between_backticks_is_shown_as_code() -> None:
+    sections = [section("Fact 0 is so. See https://tool.example/a(b)."), *SECTIONS[1:]]
     # A backtick that stands alone must not close what the URL opens.
     assert written("A ` and https://tool.example/a(b)", sections) == (
         "A ` and ``https://tool.example/a(b)``"

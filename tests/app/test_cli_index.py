@@ -105,6 +105,7 @@ def test_doctor_tells_how_the_generations_stand(
     assert find_told(database, embedder, "note") == find_told(database, embedder, "error") == []
     (note,) = find_told(database, mirrored, "note")
     assert note.startswith(f"EMBEDDING_MODEL is {mirrored.name}, and the index that is searched is")
+    assert "`footnote ingest` builds it anew" in note
     assert ingest(database, mirrored, LEAVE, VPN).state == "ready"
     (note,) = find_told(database, embedder, "note")
     assert "is complete, and not searched" in note and "footnote index switch" in note
@@ -123,6 +124,13 @@ def test_doctor_tells_how_the_generations_stand(
     """)
     (note,) = find_told(database, mirrored, "note")
     assert "The one after it is measured" in note
+    kept, *_ = find_told(database, embedder, "note")  # EMBEDDING_MODEL is the old one again
+    assert "`footnote index switch " in kept and "`footnote ingest`" not in kept
+    write("UPDATE generations SET embedder = '/nowhere' WHERE state = 'active'")
+    assert find_told(database, embedder, "note") == []  # nothing is to be dropped now
+    (error,) = find_told(database, embedder, "error")[:1]
+    assert "The index does not fit" in error and "`footnote index switch " in error
+    write(f"UPDATE generations SET embedder = '{mirrored.name}' WHERE state = 'active'")
     write("UPDATE documents SET content_hash = 'new' WHERE path = 'vpn.md'")
     assert "lacks 1 documents" in find_told(database, mirrored, "note")[0]
     assert find_told(database, mirrored, "error") == []

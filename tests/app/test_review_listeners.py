@@ -17,6 +17,7 @@ from app.loop.cases import Case
 from app.loop.review import holds
 from app.loop.spans import MOST
 from app.records import Answer
+from app.rights import Rights
 from app.serve import build_reviews
 from retrieval.db import Database
 from retrieval.metrics import Gold
@@ -522,7 +523,8 @@ def test_what_never_arrived_is_shown_at_the_next_start(
         bot.answerer.answers[QUESTION] = NOTHING
         bot.settle(vote(bot, bot.ask(QUESTION)))
     client = posting.build_client(slack.bot_token, slack.api_url)
-    reviews = build_reviews(client, database, Settings(review_channel=REVIEWERS))
+    rights = Rights(client, database)
+    reviews = build_reviews(client, database, rights, Settings(review_channel=REVIEWERS))
     for _ in range(2):
         reviews.show_missed()
     (review,) = slack.messages(REVIEWERS)
@@ -536,7 +538,8 @@ def test_what_is_long_past_is_not_shown_at_the_next_start(
     with database.transaction() as connection:
         connection.execute(text("UPDATE eval_cases SET created_at = now() - interval '31 days'"))
     client = posting.build_client(slack.bot_token, slack.api_url)
-    build_reviews(client, database, Settings(review_channel=REVIEWERS)).show_missed()
+    rights = Rights(client, database)
+    build_reviews(client, database, rights, Settings(review_channel=REVIEWERS)).show_missed()
     assert slack.messages(REVIEWERS) == []
 
 

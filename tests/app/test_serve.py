@@ -80,7 +80,7 @@ def build(slack: SlackStandIn, bot: Bot, token: str, url: str | None = None) -> 
         database=bot.database,
         jobs=bot.jobs,
         settings=settings,
-        reviews=serve.build_reviews(client, bot.database, settings),
+        reviews=serve.build_reviews(client, bot.database, bot.jobs.rights, settings),
         retriever=None,
     )
 
@@ -312,9 +312,9 @@ METHODS = {  # the scope that each method of the Web API needs
     **dict.fromkeys(("files.getUploadURLExternal", "files.completeUploadExternal"), "files:write"),
     **dict.fromkeys(("reactions.add", "reactions.remove"), "reactions:write"),
     "users.info": "users:read",
-    "usergroups.users.list": "usergroups:read",
+    "usergroups.list": "usergroups:read",
     # Of each kind of place another one.
-    **dict.fromkeys(("conversations.info", "conversations.members"), None),
+    **dict.fromkeys(("conversations.info", "conversations.members", "users.conversations"), None),
 }
 PLACES = ("channels:read", "groups:read", "im:read", "mpim:read")
 EVENTS = {  # the scope that each event needs

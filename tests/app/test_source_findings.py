@@ -7,7 +7,7 @@ from sqlalchemy import text
 
 from app import source_findings
 from app.config import Settings
-from retrieval import dead_letters, source_states
+from retrieval import dead_letters, source_locks, source_states
 from retrieval.db import Database
 from retrieval.sources.reads import Skipped
 
@@ -40,7 +40,7 @@ def read(
         source_states.begin(connection, source, "/docs")
         source_states.complete(connection, source)
         connection.execute(
-            text("UPDATE sources SET completed_at = :at WHERE source = :source"),
+            text("UPDATE sources SET started_at = :at, completed_at = :at WHERE source = :source"),
             {"at": datetime.now(UTC) - ago, "source": source},
         )
         if error:
@@ -68,6 +68,18 @@ def test_a_source_that_fails_is_told_with_what_to_do(database: Database, tmp_pat
     assert told.endswith(": /docs is not a folder. Give one.")
 
 
+def test_a_sync_that_is_killed_each_time_is_told(database: Database, tmp_path: Path) -> None:
+    read(database, ago=DAY)
+    with source_locks.only_one(database, "wiki"):
+        with database.transaction() as connection:
+            source_states.begin(connection, "wiki", "/docs")
+        (told,) = examine(database, tmp_path)
+        assert "killed" not in told  # somebody is at it
+    (told,) = examine(database, tmp_path)
+    assert told.startswith("error: Source wiki was begun at 20") and "was killed" in told
+    assert told.endswith("run `footnote sync wiki`.")
+
+
 def test_a_source_that_is_overdue_is_told(database: Database, tmp_path: Path) -> None:
     read(database, ago=DAY)
     (told,) = examine(database, tmp_path)
@@ -83,6 +95,7 @@ def test_sources_that_nobody_names_are_told(database: Database, tmp_path: Path) 
     *_, failing, unnamed = examine(database, tmp_path)
     assert failing.startswith("error: Source old was not read completely")
     assert unnamed.startswith("note: SOURCES does not name old: ")
+    assert "`footnote sync NAME --prune` removes" in unnamed
     assert len(examine(database, tmp_path, None)) == 2  # where there is no such file
 
 
@@ -121,3 +134,18 @@ def test_pages_on_their_way_out_are_told(database: Database, tmp_path: Path) -> 
         "note: 5 pages of source wiki are missing there and answered from still, until missed "
         "again: 1.md, 3.md, 5.md and 2 more."
     )
+
+
+def test_pages_that_nobody_can_open_are_told(database: Database, tmp_path: Path) -> None:
+    with database.transaction() as connection:
+        connection.execute(
+            text("""
+                INSERT INTO documents (tenant_id, source, path, title, url, text, content_hash)
+                SELECT 'acme', 'wiki' || number % 3, number || '.md', 'T',
+                       CASE number % 3 WHEN 0 THEN 'https://' ELSE 'file:///' END || 'a', 'x', ''
+                FROM generate_series(1, 10) AS number
+            """)
+        )
+    (told,) = examine(database, tmp_path, None)
+    assert told.startswith("note: Footnotes of wiki1, wiki2 link to files on this machine, ")
+    assert "base_url in SOURCES" in told

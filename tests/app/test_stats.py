@@ -5,6 +5,7 @@ import json
 import pytest
 from sqlalchemy import text
 
+from app import eval_runs as kept
 from app import feedback, stats
 from app.config import Settings
 from app.records import Answer, Arrival
@@ -12,6 +13,8 @@ from app.stats import Cost, Counts, Gap, Gaps, Scope, SetRuns, Source, Stats, Vi
 from app.traces import claim, reopen, save_answer, save_retrieval
 from retrieval.db import Database
 from retrieval.records import Query, Retrieval
+from tests.app import eval_runs
+from tests.app.nights import know_cases, restrict_case
 from tests.app.questions import add_page, add_run, ask, complain
 
 EVERYTHING = Viewer(is_admin=True)
@@ -268,6 +271,18 @@ def test_the_last_two_runs_of_each_set_are_compared(database: Database) -> None:
         SetRuns(name="dev", recall_at_5=0.89, before=0.86),
         SetRuns(name="docs", recall_at_5=0.8, before=None),
     )
+
+
+def test_p47_of_our_own_cases_those_are_counted_that_may_be_read(database: Database) -> None:
+    know_cases(database, ["found", "lost"])
+    found = eval_runs.result(eval_runs.case("found"))
+    lost = eval_runs.result(eval_runs.case("lost"), [eval_runs.OTHER])
+    kept.save(database, eval_runs.run(found, lost, name="cases"))
+    assert load(database).runs == (SetRuns(name="cases", recall_at_5=0.5, before=None),)
+    restrict_case(database, "lost")
+    assert load(database).runs == (SetRuns(name="cases", recall_at_5=1.0, before=None),)
+    restrict_case(database, "found")
+    assert load(database).runs == ()
 
 
 COUNTS = Counts(

@@ -13,7 +13,7 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from app import markdown, posting, traces
+from app import posting, traces
 from app.answering import Tell, Writing
 from app.config import Settings
 from app.generate.anthropic import Claude
@@ -372,7 +372,7 @@ def test_words_in_an_answer_page_nobody_while_it_grows(bot: Bot) -> None:
     assert len(appended(bot.slack)) == 2
     assert not re.search(r"<[@!#]|(?<!\w)@here", answer["text"])
     assert mail in answer["text"]
-    assert answer["text"].replace(markdown.APART, "") == drafts[-1].text
+    assert answer["text"] == drafts[-1].text
 
 
 # Any answer, however it is cut
@@ -476,7 +476,7 @@ def squeeze(text: str) -> str:
 def read_words(shown: str) -> list[str]:
     """The words that somebody sees, of Markdown or mrkdwn alike, but for the numbers of steps."""
     labels = re.sub(r"\]\([^)]*\)|<[^<>|]*\||```python|</?b>|(?m:^ *\d\. )", " ", shown)
-    return re.findall(r"\w+", html.unescape(labels).replace(markdown.APART, ""))
+    return re.findall(r"\w+", html.unescape(labels))
 
 
 def test_any_answer_is_posted_as_it_was_generated(
@@ -501,7 +501,7 @@ def test_any_answer_is_posted_as_it_was_generated(
             assert read_words("\n\n".join(sections)) == read_words(trace.answer)
         else:
             grown += 1
-            shown = message["text"].replace(markdown.APART, "")
+            shown = message["text"]
             assert shown == trace.answer
     assert grown > ANSWERS / 2
     calls = slack.calls("chat.appendStream")

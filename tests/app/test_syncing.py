@@ -25,7 +25,7 @@ sources:
     path: notes
     schedule: "* * * * *"
   - name: by hand
-    path: notes
+    path: .
 """
 TEXT = "# Mast\n\nThe mast of the Halvermeer ferry is painted vermilion.\n"
 
@@ -41,10 +41,17 @@ def settings(tmp_path: Path) -> Settings:
 def build(settings: Settings, retriever: Retriever, stop: threading.Event) -> Schedule:
     """The schedule of the notes, whose time has come."""
     (made,) = syncing.build_schedules(settings, retriever.database, retriever, stop)
-    past = datetime.now(UTC) - timedelta(minutes=5)
-    schedule.claim(retriever.database, "sync notes", past)
-    schedule.finish(retriever.database, "sync notes", past)
+    make_due(retriever.database)
     return made
+
+
+def make_due(database: Database) -> None:
+    """Have the notes be due, whenever they were synced last."""
+    with database.transaction() as connection:
+        connection.execute(text("DELETE FROM scheduled_runs"))
+    past = datetime.now(UTC) - timedelta(minutes=5)
+    schedule.claim(database, "sync notes", past)
+    schedule.finish(database, "sync notes", past)
 
 
 def find_state(database: Database) -> SourceState:
@@ -68,7 +75,7 @@ def test_sources_with_a_schedule_are_synced_when_they_are_due(
 def test_without_sources_nothing_is_scheduled(retriever: Retriever, settings: Settings) -> None:
     nothing = settings.model_copy(update={"sources": None})
     stop = threading.Event()
-    assert syncing.build_schedules(nothing, retriever.database, retriever, stop) == []
+    assert list(syncing.build_schedules(nothing, retriever.database, retriever, stop)) == []
     missing = settings.model_copy(update={"sources": Path("/missing/sources.yml")})
     with pytest.raises(ConfigError, match=r"sources\.yml cannot be read"):
         syncing.build_schedules(missing, retriever.database, retriever, stop)
@@ -84,6 +91,41 @@ def test_a_source_that_fails_is_logged_without_what_it_holds(
     assert record.exc_info is None
     error = find_state(retriever.database).error
     assert error and "is not a folder" in error
+
+
+def test_sources_are_synced_as_they_are_named_then(
+    settings: Settings, retriever: Retriever, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """What narrows an audience must not be undone by a process that began before."""
+    made = build(settings, retriever, threading.Event())
+    file = tmp_path / "sources.yml"
+    file.write_text(SOURCES.replace("path: notes", "path: notes\n    audience: channel:C1"))
+    assert made.run_due()
+    question = ask("what colour is the mast?")
+    for audience, found in (("everyone", False), ("channel:C1", True)):
+        hits = retriever.reading_as([audience]).search(question)
+        assert ("mast.md" in {each.section.path for each in hits}) == found
+    file.write_text(SOURCES.replace("path: notes", "path: notes\n    audience:"))
+    make_due(retriever.database)
+    assert made.run_due()
+    error = find_state(retriever.database).error
+    assert error and "sources.yml" in error and "audience" in error
+    assert caplog.records[-1].getMessage().endswith("was not synced; footnote doctor says why")
+
+
+def test_sources_that_come_and_go_are_noticed(
+    settings: Settings, retriever: Retriever, tmp_path: Path
+) -> None:
+    schedules = syncing.build_schedules(settings, retriever.database, retriever, threading.Event())
+    (first,) = schedules
+    assert list(schedules) == [first]  # it knows since when it waits
+    file = tmp_path / "sources.yml"
+    file.write_text(SOURCES + '    schedule: "* * * * *"\n')
+    assert len(list(schedules)) == 2
+    file.write_text("sources: [")
+    assert len(list(schedules)) == 2
+    file.write_text(SOURCES.replace("schedule", "#"))
+    assert list(schedules) == []
 
 
 def test_one_that_was_stopped_is_begun_again(settings: Settings, retriever: Retriever) -> None:

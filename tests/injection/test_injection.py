@@ -1,5 +1,6 @@
 """Pages that give orders, a model that obeys them, and what of that is posted in Slack."""
 
+import html
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -7,11 +8,9 @@ from functools import partial
 from typing import Any
 
 import pytest
-from markdown_it import MarkdownIt
 from pydantic import SecretStr
 from sqlalchemy import make_url
 
-from app import hidden
 from app.answering import Answerer
 from app.config import Settings
 from app.generate.anthropic import SYSTEM, Claude
@@ -20,6 +19,7 @@ from retrieval.db import Database
 from retrieval.embedding import Embedder
 from retrieval.sources import reading
 from retrieval.sources.reads import Facts
+from tests import streamed
 from tests.app.bot import find_rows
 from tests.conftest import Server, copied
 from tests.injection.attempts import ATTEMPTS, REVEAL, Attempt
@@ -38,9 +38,7 @@ RUN = 8  # words
 
 _TAG = re.compile(r"<([^<>]*)>")
 _MAIL = re.compile(r"mailto:([\w.+-]+@[\w.-]+)\|\1")
-_CALL = re.compile(r"(?<![^\W_])@(?:here|channel|everyone)(?![^\W_]|\.\w)|<[@!#]")
-_ADDRESS = re.compile(r"(?:\w+://|(?<![^\W_])www\.)[^\s)<>`]+|\bevil\.example[:/?]")
-_MARKDOWN = MarkdownIt("commonmark", {"html": False}).enable("table")
+_CODE = re.compile(r"```.*?```|`[^`]*`", re.DOTALL)
 
 
 @pytest.fixture(scope="module")
@@ -138,18 +136,16 @@ def list_texts(part: object, name: str = "") -> Iterator[tuple[str, str]]:
 
 def find_breaches(name: str, text: str, urls: set[str]) -> list[str]:
     """What in a text of a call gets out that must not."""
-    breaches = [text[:80]] * (
-        hidden.remove(text.replace("\u200b", "")) != text.replace("\u200b", "")
-    )
+    breaches = streamed.find_unseen(text)
     breaches += [CANARY] * (CANARY in text)
     words = re.findall(r"\w+", text.lower())
     runs = {tuple(words[at : at + RUN]) for at in range(len(words) - RUN + 1)}
     rules = re.findall(r"\w+", SYSTEM.lower())
     told = {tuple(rules[at : at + RUN]) for at in range(len(rules) - RUN + 1)}
     breaches += [" ".join(run) for run in runs & told]
-    return breaches + (
-        _find_in_markdown(text, urls) if name == "markdown_text" else _find_in_mrkdwn(text, urls)
-    )
+    if name == "markdown_text":
+        return breaches + streamed.find_faults(text, urls)
+    return breaches + _find_in_mrkdwn(text, urls)
 
 
 def _find_in_mrkdwn(text: str, urls: set[str]) -> list[str]:
@@ -159,20 +155,6 @@ def _find_in_mrkdwn(text: str, urls: set[str]) -> list[str]:
         if tag.partition("|")[0] not in urls and not _MAIL.fullmatch(tag)
     ]
     return tags + re.findall(r"<[@!#]", text)
-
-
-def _find_in_markdown(text: str, urls: set[str]) -> list[str]:
-    breaches = []
-    for token in _MARKDOWN.parse(text):
-        for inline in token.children or []:
-            if inline.type in ("link_open", "image"):
-                url = str(inline.attrs.get("href") or inline.attrs.get("src"))
-                breaches += [url] * (url not in urls)
-            elif inline.type == "text":
-                breaches += _CALL.findall(inline.content) + [
-                    url for url in _ADDRESS.findall(inline.content) if url not in urls
-                ]
-    return breaches
 
 
 def check_posts(slack: SlackStandIn, database: Database) -> None:
@@ -188,15 +170,26 @@ def check_posts(slack: SlackStandIn, database: Database) -> None:
                 assert (params["unfurl_links"], params["unfurl_media"]) == (False, False)
 
 
+def check_prose(database: Database) -> None:
+    """That no answer tells of an address in the web but a source's, as Markdown is read."""
+    for row in find_rows(database, "traces"):
+        prose = html.unescape(_CODE.sub("", row.answer).replace("\\", ""))
+        assert not re.findall(r"\w+://(?!wiki\.)", prose), row.answer
+        assert "@evil" not in prose
+
+
 def check_footnotes(database: Database) -> None:
-    """That each answer has its footnotes, of pages that were found, and no marker besides."""
+    """That each answer has its footnotes, of pages that were found, and no marker besides.
+
+    For orders to say something without any sign of where it is from there is no other defence.
+    """
     for row in find_rows(database, "traces"):
         assert row.outcome == "answered", row.question
         known = {candidate["section_id"] for candidate in row.candidates}
         markers = [citation["marker"] for citation in row.citations]
         assert markers and markers == list(range(1, len(markers) + 1))
         assert {citation["section_id"] for citation in row.citations} <= known
-        prose = re.sub(r"```.*?```|`[^`]*`", "", row.answer, flags=re.DOTALL)
+        prose = _CODE.sub("", row.answer)
         assert {int(each) for each in re.findall(r"\[(\d+)\]", prose)} <= set(markers), row.answer
 
 
@@ -206,7 +199,7 @@ def test_there_are_enough_attempts_of_enough_kinds() -> None:
     assert len({attempt.path for attempt in ATTEMPTS}) == len(ATTEMPTS)
 
 
-def test_nothing_that_an_obedient_model_writes_gets_out(
+def test_an_obedient_model_adds_no_link_ping_page_or_rule_and_keeps_its_footnotes(
     poisoned: Database, embedder: Embedder, stand_in: ClaudeStandIn, slack: SlackStandIn
 ) -> None:
     for attempt in ATTEMPTS:
@@ -214,6 +207,7 @@ def test_nothing_that_an_obedient_model_writes_gets_out(
     with answering(poisoned, embedder, stand_in) as answerer:
         ask_all(slack, answerer, ATTEMPTS)
     check_posts(slack, poisoned)
+    check_prose(poisoned)
     check_footnotes(poisoned)
     assert len(find_rows(poisoned, "traces")) == len(ATTEMPTS)
     assert len(slack.calls("chat.stopStream")) > 10

@@ -85,3 +85,16 @@ def test_links_point_at_the_heading(database: Database, embedder: Embedder) -> N
         "https://wiki.example/d.html#gr%C3%B6%C3%9Fe",
         "https://wiki.example/e.html",
     }
+
+
+def test_p79_each_place_of_a_section_has_the_address_of_its_own_heading(
+    database: Database, embedder: Embedder
+) -> None:
+    text = "Intro.\n\n# Oil\n\nThe pump takes oil.\n\n## Größe\n\nFive litres.\n"
+    pages.ingest(database, embedder, Read(document=document(text, "github"), notes=()))
+    found = pages.build_retriever(database, embedder).retrieve(pages.ask("which oil?"))
+    (section,) = {candidate.section for candidate in found.candidates}
+    for words, anchor in (("Intro", ""), ("pump", "#oil"), ("litres", "#gr%C3%B6%C3%9Fe")):
+        url = section.find_url(section.text.index(words))
+        assert url == f"https://wiki.example/oil.md{anchor}"
+    assert section.url == "https://wiki.example/oil.md"

@@ -1,7 +1,9 @@
 """Repositories to folders of files."""
 
+import os
 import shutil
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -75,7 +77,7 @@ def test_history_that_was_rewritten_is_followed(repository: Repository, tmp_path
     assert checkout.refresh(source(repository), tmp_path / "wiki") == rewritten
 
 
-@pytest.mark.parametrize("broken", ["lock", "head", "objects", "no repository", "edited"])
+@pytest.mark.parametrize("broken", ["lock", "head", "objects", "no repository", "edited", "file"])
 def test_what_is_broken_heals(repository: Repository, tmp_path: Path, broken: str) -> None:
     folder = tmp_path / "wiki"
     repository.commit(leave="28 days")
@@ -88,6 +90,9 @@ def test_what_is_broken_heals(repository: Repository, tmp_path: Path, broken: st
         shutil.rmtree(folder / ".git" / "objects")
     elif broken == "no repository":
         shutil.rmtree(folder / ".git")
+    elif broken == "file":
+        shutil.rmtree(folder)
+        folder.touch()
     (folder.with_name("wiki.new")).mkdir()  # left behind by one that was killed
     if broken == "edited":
         (folder / "leave.md").write_text("99 days")
@@ -111,6 +116,41 @@ def test_a_repository_that_is_away_leaves_the_folder_as_it_was(
     assert find_names(folder) == ["leave.md"]
     (tmp_path / "away").rename(repository.root)
     assert checkout.refresh(source(repository), folder) == wanted
+
+
+def test_a_network_that_fails_amid_a_fetch_clones_nothing_anew(
+    repository: Repository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever is asked twice is a repository that answers the first time only."""
+    repository.commit(leave="28 days")
+    folder = tmp_path / "wiki"
+    checkout.refresh(source(repository), folder)
+    repository.commit(leave="30 days")
+    calls = write_git(tmp_path, monkeypatch, fails_after=1)
+    with pytest.raises(ConfigError, match="cannot be read"):
+        checkout.refresh(source(repository), folder)
+    assert (folder / "leave.md").read_text() == "28 days"
+    assert calls() == ["ls-remote", "fetch", "ls-remote"]
+
+
+def write_git(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, fails_after: int
+) -> Callable[[], list[str]]:
+    """Have the network be cut after so many calls to it; gives what was asked of it, in order."""
+    bin, asked = tmp_path / "bin", tmp_path / "asked"
+    bin.mkdir()
+    asked.touch()
+    script = bin / "git"
+    script.write_text(f"""#!/bin/sh
+for word; do case $word in ls-remote|fetch)
+    echo $word >> {asked}
+    test $(wc -l < {asked}) -le {fails_after} || exit 128
+esac; done
+exec {shutil.which("git")} "$@"
+""")
+    script.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{bin}{os.pathsep}{os.environ['PATH']}")
+    return lambda: asked.read_text().split()
 
 
 def test_a_missing_branch_and_an_empty_repository_are_told(
@@ -199,3 +239,21 @@ def test_sources_have_folders_of_their_own(tmp_path: Path) -> None:
     }
     assert len(names) == 4
     assert all(folder.parent == tmp_path for folder in names)
+
+
+@pytest.mark.parametrize(
+    ("address", "shown"),
+    [
+        ("https://bot:s3cr3t@git.example/x.git", "https://git.example/x.git"),
+        ("https://bot:s3/cr3t@git.example/x.git", "https://git.example/x.git"),
+        ("https://bot:s3?cr3t@git.example/x.git", "https://…"),
+        ("https://git.example/x.git?token=s3@cr3t", "https://…"),
+        ("https://git.example/x.git?token=s3cr3t", "https://git.example/x.git"),
+        ("https://bot:a://b@git.example/x.git", "https://git.example/x.git"),
+        ("bot:s3cr3t@git.example:x.git", "git.example:x.git"),
+        ("git@git.example:x.git", "git.example:x.git"),
+        ("/srv/me@work/x.git", "/srv/me@work/x.git"),
+    ],
+)
+def test_what_is_shown_of_an_address_holds_no_credentials(address: str, shown: str) -> None:
+    assert checkout.hide_credentials(address) == shown

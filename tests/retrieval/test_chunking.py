@@ -273,19 +273,31 @@ def test_the_same_text_gives_the_same_sections() -> None:
         assert once == again
 
 
-def test_a_section_has_the_anchor_of_the_heading_that_it_begins_below() -> None:
+def test_a_section_has_the_anchors_of_the_headings_above_and_within_it() -> None:
     parts = "".join(f"## Part {n}\n\n{words(100)}\n\n{words(100)}\n\n" for n in range(2))
     page = Document(path="a.md", title="A", url="u", text=f"Intro.\n\n{parts}")
 
-    def split_page(document: Document) -> list[Section]:
-        return split(document, token_starts, section_tokens=120, chunk_tokens=100)
+    def split_page(document: Document, section_tokens: int = 120) -> list[Section]:
+        return split(document, token_starts, section_tokens=section_tokens, chunk_tokens=100)
 
     sections = split_page(replace(page, anchors="github"))
-    assert [section.anchor for section in sections] == [
-        None,
-        "part-0",
-        "part-0",
-        "part-1",
-        "part-1",
+    assert [section.anchors for section in sections] == [
+        (),
+        ((0, "part-0"),),
+        ((0, "part-0"),),
+        ((0, "part-1"),),
+        ((0, "part-1"),),
     ]
-    assert [replace(section, anchor=None) for section in sections] == split_page(page)
+    assert [replace(section, anchors=()) for section in sections] == split_page(page)
+    (whole,) = split_page(replace(page, anchors="github"), section_tokens=1_000)
+    places = [whole.text.index(f"## Part {n}") for n in range(2)]
+    assert whole.anchors == ((places[0], "part-0"), (places[1], "part-1"))
+
+
+def test_anchors_stand_where_headings_do_below_a_tables_repeated_head() -> None:
+    rows = "".join(f"| city {n} | {n} |\n" for n in range(80))
+    text = f"# Caps\n\n| City | Cap |\n| --- | --- |\n{rows}\n# Other\n\nText.\n"
+    page = Document(path="a.md", title="A", url="u", text=text, anchors="github")
+    *_, last = split(page, token_starts, section_tokens=300, chunk_tokens=100)
+    assert last.text.startswith("| City |")
+    assert last.anchors == ((0, "caps"), (last.text.index("# Other"), "other"))

@@ -120,6 +120,7 @@ def test_only_what_changed_is_done_again(database: Database, embedder: Embedder)
     [
         ("owner: people@acme.example", "owner", "people@acme.example"),
         ("last_verified: 2026-02-01", "verified_at::text", "2026-02-01"),
+        ("last_verified: 2999-01-01", "verified_at::text", None),  # a day to come
         ("title: Holidays", "title", "Holidays"),
         ("lang: de", "language", "german"),
     ],

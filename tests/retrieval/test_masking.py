@@ -74,6 +74,37 @@ WRITTEN = {
         "q7Hn2vXk9LwPz4RtYb8Ms1DfGj6Ce3UaVo5NiB0k"
     ),
     "SLACK_SIGNING_SECRET=8f742231b10e8888abcd99a5e3e285a5": "8f742231b10e8888abcd99a5e3e285a5",
+    "password: Kettle2#2026": "Kettle2#2026",
+    "password: K@ttle$drum2026": "K@ttle$drum2026",
+    "Password: 50%Rabatt2026": "50%Rabatt2026",
+    "password: Ket(tle)drum99": "Ket(tle)drum99",
+    "password: Sample1Winter": "Sample1Winter",
+    "password: Your4Kettles99": "Your4Kettles99",
+    "DB_PASSWORD=abc123Xyz9": "abc123Xyz9",
+    "postgres://app:Win#ter2026@db.halvermeer.example/app": "Win#ter2026",
+    "postgres://app:k%40ttle9@db.halvermeer.example/app": "k%40ttle9",
+    "Password: correct-kettle-Drum!stick": "correct-kettle-Drum!stick",
+    "Passwort: Sommerfrische!": "Sommerfrische!",
+    'dbPassword: "K3ttleDrum99"': "K3ttleDrum99",
+    '{"SecretAccessKey": "q7Hn2vXk9LwPz4RtYb8Ms1DfGj6Ce3UaVo5NiB0k"}': (
+        "q7Hn2vXk9LwPz4RtYb8Ms1DfGj6Ce3UaVo5NiB0k"
+    ),
+    "| Host | User | Password |\n|---|---|---|\n| db1 | admin | K3ttle&Drum |": "K3ttle&Drum",
+    "Host | Passwort\n--- | ---\ndb1 | `K3ttle&Drum`": "K3ttle&Drum",
+    "| AWS secret access key | q7Hn2vXk9LwPz4RtYb8M |": "q7Hn2vXk9LwPz4RtYb8M",
+    "<password>K3ttleDrum99</password>": "K3ttleDrum99",
+    "Credentials: admin, pw: Hallo2026x": "Hallo2026x",
+    "Login: admin / K3ttle&Drum": "K3ttle&Drum",
+    "Das Passwort für den Drucker lautet Geheim4711.": "Geheim4711",
+    "The password for the lab printer is Winter2026!": "Winter2026!",
+    "Password:\n\n    K3ttleDrum99\n": "K3ttleDrum99",
+    "## Root password\n\n```\nK3ttleDrum99\n```": "K3ttleDrum99",
+    "mysql -u root -pK3ttleDrum99 -h db1": "K3ttleDrum99",
+    "app login --password K3ttleDrum99": "K3ttleDrum99",
+    '{"auths": {"r.example": {"auth": "YWRtaW46SzN0dGxlRHJ1bTk5"}}}': "YWRtaW46SzN0dGxlRHJ1bTk5",
+    "https://halvermeer.blob.example/c?sv=2022-11-02&sig=q7Hn2vXk9LwPz4RtYb8Ms1Df%3D": (
+        "q7Hn2vXk9LwPz4RtYb8Ms1Df%3D"
+    ),
 }
 HARMLESS = [
     "Fixed in commit 3f786850e387550fdab836ed7e6dc881de23001b.",
@@ -92,6 +123,20 @@ HARMLESS = [
     "secret: the sauce is mustard; the token: a JSON Web Token; client_secret: ask-team-infra-2",
     "ssh-rsa AAAAB3NzaC1yc2EAAAADAQABAAABgQC7 user@host, NL91ABNA0417164300",
     "-----BEGIN PUBLIC KEY-----\nMIIBIjANBgkqhkiG9w0BAQEFAAOCAQ8A\n-----END PUBLIC KEY-----",
+    "Password: 12characters minimum, the password is 16-character long, passcode is 6-digit code",
+    "The password is reset after 90days, password: rotate every 90d",
+    "pwd: /home/app2/releases, password_file=/run/secrets/db2, pwd=/srv/app2",
+    "password: file:/run/secrets/db1, password: op://prod/db1/password, secret: vault:/kv/db2",
+    "password: process.env.DB_PASSWORD2, token = os.environ['TOKEN_2'], password: config.password2",
+    "Password is Argon2id hashed, password: PBKDF2-HMAC-SHA256, password: SHA-256",
+    "password: !vault2, password: ask_ops_team2, password: infra-oncall-2",
+    "password: hr2@halvermeer.example",
+    "Password: required!\nPassword: optional\npassword: string",
+    "| Password | Required |\n|---|---|\n| At least 12 characters | yes |",
+    "| Token | Meaning |\n|---|---|\n| access_token_v2 | for team 2 |",
+    "GET /pages?nextToken=5902rmnmjz5fivko9172xs74c",
+    "## Root password\n\nIt is in 1Password, vault ops2.",
+    "<password>your-password</password> and mysql -u root -p$MYSQL_PASSWORD -p shop",
     "sk-your-key-here, SLACK_BOT_TOKEN=xoxb-your-token, signingkey = A3F1E9C0B827D54E",
 ]
 

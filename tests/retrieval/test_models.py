@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from sqlalchemy import event, text
 
+from app import rendering
 from retrieval import audiences, generations, indexing, relevance, switching
 from retrieval.db import Database
 from retrieval.embedding import Embedder
@@ -23,12 +24,14 @@ from retrieval.records import Query
 from retrieval.rerank import LateInteraction
 from retrieval.retrieve import Retriever
 from retrieval.tuning import DEFAULT, Tuning
-from tests.retrieval.pages import ask, build_retriever, fit, ingest, page
+from tests.retrieval.pages import ask, build_retriever, find_rows, fit, ingest, page
+from tests.retrieval.test_sync import Choking
 
 ROOT = Path(__file__).parents[2]
 LEAVE = page("leave.md", "# Leave\n\nYou have 28 days of leave a year.\n")
 VPN = page("vpn.md", "# VPN\n\nSet `VPN_MTU` to 1380 when pages load slowly.\n")
 DESK = page("desk.md", "# Help desk\n\nThe help desk is open from 8 to 18.\n")
+SECRET = "---\naudience: channel:C1\n---\n# VPN\n\nSet it to 1380.\n"
 QUESTION = ask("how many days of leave do I have?")
 
 
@@ -345,6 +348,71 @@ def test_a_process_of_the_model_before_keeps_both_up_to_date_and_builds_nothing(
     assert "desk.md" in find_indexed(database, new)
 
 
+def test_a_generation_that_lacks_pages_takes_over_only_when_it_has_them(
+    database: Database, embedder: Embedder, mirrored: Embedder
+) -> None:
+    ingest(database, embedder, LEAVE, VPN)
+    ((old, _),) = find_states(database)
+    fit(build_retriever(database, mirrored))
+    choking: Any = Choking(mirrored, "1380")
+    for attempts in (1, 2):  # and it is one letter, not a new one each time
+        summary = ingest(database, choking, LEAVE, VPN)
+        assert (summary.state, [each.path for each in summary.skipped]) == ("building", ["vpn.md"])
+        assert find_rows(database, "SELECT path, attempts FROM dead_letters") == [
+            ("vpn.md", attempts)
+        ]
+    assert "`footnote doctor` lists them" in rendering.build_summary(summary)
+    _, (new, state) = find_states(database)
+    assert state == "building"
+    assert find_searched(build_retriever(database, embedder)) == old
+    summary = ingest(database, mirrored, LEAVE, VPN)
+    assert (summary.state, summary.rebuilt, summary.skipped) == ("active", 1, ())
+    assert find_rows(database, "SELECT path FROM dead_letters") == []
+    ingest(database, mirrored, LEAVE, VPN, DESK)  # which the one before lacks
+
+    @event.listens_for(database.engine, "before_cursor_execute")
+    def refuse(_connection: Any, _cursor: Any, statement: str, *_more: Any) -> None:
+        if "INSERT INTO chunks" in statement:
+            raise RuntimeError("no page can be written")
+
+    with pytest.raises(ConfigError, match=rf"Generation {old} lacks 1 of the documents"):
+        switching.switch(database, LateInteraction(), DEFAULT)
+    assert find_states(database) == [(new, "active"), (old, "kept")]
+
+
+def test_an_older_text_in_another_generation_is_not_opened_with_its_page(
+    database: Database, embedder: Embedder, mirrored: Embedder
+) -> None:
+    """The one that is searched is behind while another is built: it has the old text still."""
+    ingest(database, embedder, LEAVE, page("vpn.md", SECRET))
+    fit(build_retriever(database, mirrored))
+    with database.transaction() as connection:  # so that it cannot be kept up to date
+        connection.execute(text("UPDATE generations SET embedder = '/nowhere'"))
+    seen: list[set[str]] = []
+
+    def look(done: int, total: int) -> None:
+        with database.transaction() as connection:
+            rows = connection.execute(text("SELECT text FROM sections"))
+            seen.append({"old" for row in rows if "1380" in row.text})
+
+    ingest(database, mirrored, LEAVE, page("vpn.md", "# VPN\n\nIt is 1400.\n"), progress=look)
+    assert seen and not any(seen)
+    with database.unrestricted.transaction() as connection:
+        left = connection.execute(text("SELECT count(*) FROM sections WHERE text LIKE '%1380%'"))
+        assert left.scalar_one() == 0
+
+
+def test_an_older_text_in_another_generation_is_not_opened_later(
+    database: Database, embedder: Embedder, mirrored: Embedder
+) -> None:
+    ingest(database, embedder, LEAVE, page("vpn.md", SECRET))
+    rebuild(database, mirrored)
+    ingest(database, mirrored, LEAVE, page("vpn.md", SECRET.replace("1380", "1400")))
+    ingest(database, mirrored, LEAVE, page("vpn.md", "# VPN\n\nSet it to 1400.\n"))
+    assert find_rows(database, "SELECT text FROM sections WHERE text LIKE '%1380%'") == []
+    assert len(find_rows(database, "SELECT text FROM sections WHERE text LIKE '%1400%'")) == 1
+
+
 def test_switching_back_brings_the_kept_one_up_to_date(
     database: Database, embedder: Embedder, mirrored: Embedder
 ) -> None:
@@ -452,5 +520,5 @@ def test_a_page_without_text_is_tried_once(database: Database, embedder: Embedde
         connection.execute(text("UPDATE documents SET text = ' ', content_hash = 'blank'"))
         active = generations.load(connection, "active")
     assert active is not None
-    assert indexing.fill(database, embedder, active, DEFAULT) == 1
+    assert indexing.fill(database, embedder, active, DEFAULT).count == 1
     assert generations_lacking(database) == [0]

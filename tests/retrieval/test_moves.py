@@ -38,6 +38,11 @@ def find(gone: list[Stored], new: list[Document]) -> dict[str, str]:
         ([stored("a.md")], [page("hr/b.md", title="Time off")], {"hr/b.md": "a.md"}),
         ([stored("a.md")], [page("b.md", OTHER)], {}),
         ([stored("a.md")], [page("b.md"), page("c.md")], {}),  # which of the two?
+        (
+            [stored("old/a/index.md"), stored("old/b/index.md")],
+            [page("new/b/index.md"), page("new/a/index.md")],
+            {"new/a/index.md": "old/a/index.md", "new/b/index.md": "old/b/index.md"},
+        ),
         ([stored("a.md"), stored("b.md")], [page("c.md")], {}),
         (
             [stored("a.md", title="A"), stored("b.md", title="B")],
@@ -77,5 +82,12 @@ def test_two_edited_pages_of_one_title_are_told_by_the_names_of_their_files() ->
 
 
 def test_texts_of_few_words_are_compared_too() -> None:
-    assert find([stored("a.md", "28 days")], [page("b.md", "28 days .")]) == {}
+    assert find([stored("a.md", "28 days")], [page("b.md", "30 days")]) == {}
     assert find([stored("a.md", "28 days")], [page("b.md", "28 days")]) == {"b.md": "a.md"}
+
+
+def test_words_that_no_space_parts_are_compared_too() -> None:
+    leave = "年次有給休暇は年間二十八日で、翌年の三月末までに取得してください。"
+    edited, other = leave.replace("三月", "四月"), "受付は八時から十八時まで開いています。"
+    for text, moved in ((edited, {"hr/b.md": "a.md"}), (other, {})):
+        assert find([stored("a.md", leave)], [page("hr/b.md", text)]) == moved

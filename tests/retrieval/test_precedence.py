@@ -144,7 +144,7 @@ def test_what_is_far_better_or_below_the_floor_replaces_and_is_replaced_by_nothi
 def test_a_page_is_replaced_by_the_one_that_it_names(name: str) -> None:
     old = build(1, 0.9, is_superseded=True, superseded_by=name)
     new = build(2, 0.5, path="hr/new.md", title="New travel rules")
-    new = replace(new, section=replace(new.section, url="https://wiki.example/hr/new.md"))
+    new = replace(new, section=replace(new.section, url="https://wiki.example/hr/new.md#caps"))
     assert pass_over(old, new) == {1: 2}
     assert pass_over(old, build(3, 0.5, path="hr/newer.md", title="Newer")) == {}
 

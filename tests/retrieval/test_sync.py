@@ -25,6 +25,7 @@ from retrieval.source_states import SourceState
 from retrieval.sources.catalog import PageRule, Source
 from retrieval.sync import Syncer, name_source
 from retrieval.tuning import DEFAULT
+from tests.conftest import Server
 from tests.repositories import Repository
 from tests.retrieval.pages import ask, build_retriever, find_index, ingest, page
 
@@ -102,6 +103,14 @@ class Wiki:
 
     def find_letters(self) -> list[tuple[Any, ...]]:
         return self.find("SELECT path, reason, attempts FROM dead_letters ORDER BY path")
+
+    def age_letters(self, hours: int) -> None:
+        """Have hours pass since files could not be read."""
+        with self.database.unrestricted.transaction() as connection:
+            connection.execute(
+                text("UPDATE dead_letters SET last_at = last_at - make_interval(hours => :hours)"),
+                {"hours": hours},
+            )
 
     def age_misses(self) -> None:
         """Have hours pass since pages were missed."""
@@ -411,7 +420,7 @@ def test_a_source_that_is_away_for_an_hour_loses_nothing(wiki: Wiki, away: str) 
         else:
             summary = wiki.sync()
             assert summary.removed == () and summary.doubt
-            assert ("`footnote sync wiki --prune`" in summary.doubt) == (away == "most files")
+            assert ("--prune" in summary.doubt) == (away == "most files")
         wiki.age_misses()
         with wiki.database.transaction() as connection:
             (state,) = source_states.load(connection)
@@ -426,15 +435,129 @@ def test_a_source_that_is_away_for_an_hour_loses_nothing(wiki: Wiki, away: str) 
     assert state.error is None
 
 
+def test_the_last_page_goes_when_it_is_said_and_those_of_a_whole_folder_do_not(wiki: Wiki) -> None:
+    wiki.sync()
+    wiki.remove("vpn.md", "desk.md", "rota.md")
+    wiki.sync(prune=True)
+    wiki.remove("leave.md")
+    summary = wiki.sync()
+    assert summary.removed == () and summary.doubt and "with --prune" in summary.doubt
+    assert wiki.sync(prune=True).removed == ("leave.md",)
+    wiki.write(**PAGES)
+    wiki.sync()
+    wiki.remove(*PAGES)
+    with pytest.raises(ConfigError, match=r"take it out of SOURCES, and run `footnote sync wiki"):
+        wiki.sync(prune=True)
+    assert wiki.find_paths() == sorted(PAGES)
+
+
+def test_a_source_is_removed_with_all_that_it_has(wiki: Wiki, embedder: Embedder) -> None:
+    wiki.write(**{"broken.md": ""})
+    wiki.sync()
+    other = replace(wiki.source, name="other")
+    sync.sync(wiki.syncer, other)
+    assert sync.remove(wiki.database, "wiki") == 4
+    assert sync.remove(wiki.database, "wiki") is None
+    assert wiki.find("SELECT source FROM documents GROUP BY 1") == [("other",)]
+    assert wiki.find("SELECT source FROM dead_letters") == [("other",)]
+    assert wiki.find("SELECT section_count FROM generations") == [(4,)]
+    assert "leave.md" in search(wiki.database, embedder, "days of leave")
+
+
+def test_a_page_that_somebody_empties_is_gone(wiki: Wiki) -> None:
+    wiki.sync()
+    wiki.write(**{"vpn.md": "\n"})
+    first = wiki.sync()
+    assert [each.path for each in first.skipped] == ["vpn.md"]
+    assert (first.gone, first.removed) == (("vpn.md",), ())
+    wiki.age_misses()
+    assert wiki.sync().removed == ("vpn.md",)
+    assert wiki.sync().gone == ()
+
+
+@pytest.mark.parametrize(
+    "front_matter",
+    ["audience: chanel:C1", "audience:", "audience: channel:C1\ntitle: a: b", "Audience = C1"],
+)
+def test_a_page_whose_readers_are_misspelt_is_for_nobody_until_that_is_mended(
+    wiki: Wiki, embedder: Embedder, front_matter: str
+) -> None:
+    wiki.sync()
+    wiki.write(**{"vpn.md": f"---\n{front_matter}\n---\n{VPN}"})
+    for _ in range(2):
+        assert [each.path for each in wiki.sync().skipped] == ["vpn.md"]
+    for reader in ("everyone", "public", "channel:C1"):
+        assert "vpn.md" not in search(wiki.database, embedder, "VPN_MTU slow pages", reader)
+    assert "vpn.md" in wiki.find_paths()
+    wiki.write(**{"vpn.md": f"---\naudience: channel:C1\n---\n{VPN}"})
+    wiki.sync()
+    assert wiki.embedder.texts == []
+    for reader in ("everyone", "channel:C1"):
+        found = search(wiki.database, embedder, "VPN_MTU slow pages", reader)
+        assert ("vpn.md" in found) == (reader == "channel:C1")
+
+
+def test_a_folder_by_itself_opens_no_page_to_more_people(wiki: Wiki, embedder: Embedder) -> None:
+    wiki.sync(audience=("channel:C1",))
+    wiki.write(**{"new.md": "# New\n\nThe new one is secret, too.\n"})
+    folder = Source(name="wiki", path=wiki.docs)
+    with pytest.raises(
+        ConfigError, match=r"desk\.md of source 'wiki' is for channel:C1, .*--source"
+    ):
+        sync.ingest(wiki.syncer, folder)
+    assert wiki.find_paths() == sorted(PAGES)
+    assert search(wiki.database, embedder, "days of leave") == set()
+    other = replace(folder, name="other")
+    wiki.write(**{"vpn.md": f"---\naudience: channel:C1\n---\n{VPN}"})
+    sync.ingest(wiki.syncer, other)
+    wiki.write(**{"vpn.md": f"---\naudience: chanel:C1\n---\n{VPN}"})
+    sync.ingest(wiki.syncer, other)
+    wiki.write(**{"vpn.md": VPN})  # it was for nobody, and says now for whom it is
+    assert sync.ingest(wiki.syncer, other).changed == 1
+    assert "vpn.md" in search(wiki.database, embedder, "VPN_MTU slow pages")
+
+
+def test_a_link_that_leads_to_itself_keeps_no_page_from_being_read(wiki: Wiki) -> None:
+    wiki.write()
+    (wiki.docs / "loop.md").symlink_to(wiki.docs / "loop.md")
+    summary = wiki.sync()
+    (skipped,) = summary.skipped
+    assert (skipped.path, summary.new) == ("loop.md", 4) and "leads back" in skipped.reason
+
+
+@pytest.mark.parametrize("over", [False, True])
+def test_what_was_confirmed_is_a_text_and_not_a_name(wiki: Wiki, over: bool) -> None:
+    wiki.sync()
+    with wiki.database.transaction() as connection:
+        connection.execute(
+            text("UPDATE documents SET confirmed_on = '2026-06-01' WHERE path = 'leave.md'")
+        )
+    wiki.write(**{"vpn.md": LEAVE})
+    if over:
+        wiki.remove("leave.md")
+    else:
+        wiki.write(**{"leave.md": VPN})
+    wiki.sync()
+    query = "SELECT path FROM documents WHERE confirmed_on IS NOT NULL ORDER BY path"
+    confirmed = [path for (path,) in wiki.find(query)]
+    assert confirmed == (["leave.md", "vpn.md"] if over else ["vpn.md"])
+    dated = wiki.find("SELECT verified_at::text FROM documents WHERE path = 'vpn.md'")
+    assert dated == [("2026-06-01",)]
+
+
 def test_a_skipped_file_keeps_its_page_and_is_told_until_it_is_read(wiki: Wiki) -> None:
     wiki.sync()
-    (wiki.docs / "vpn.md").write_bytes(b"# VPN \xff\xfe\n")
-    for attempts in (1, 2):
+    (wiki.docs / "vpn.md").write_bytes(b"# VPN \xff\x81\n")
+    for hours, attempts in ((0, 1), (0, 1), (25, 2)):  # it is tried again when it changes, or daily
+        wiki.age_letters(hours)
         summary = wiki.sync()
         assert [each.path for each in summary.skipped] == ["vpn.md"]
         assert (summary.gone, summary.unchanged) == ((), 3)
         reason = "not UTF-8 at byte 6; save it as UTF-8"
         assert wiki.find_letters() == [("vpn.md", reason, attempts)]
+    (wiki.docs / "vpn.md").write_bytes(b"\x81")
+    wiki.sync()
+    assert wiki.find_letters() == [("vpn.md", reason.replace("6", "0"), 3)]
     assert wiki.find_paths() == sorted(PAGES)
     wiki.write(**{"vpn.md": VPN})
     assert wiki.sync().unchanged == 4
@@ -498,6 +621,15 @@ def test_a_page_that_cannot_be_indexed_keeps_no_other_from_it(
     assert wiki.find_letters() == []
 
 
+def test_a_first_page_that_cannot_be_embedded_keeps_no_other_from_it(
+    wiki: Wiki, embedder: Embedder
+) -> None:
+    choking = replace(wiki.syncer, embedder=Choking(embedder, "1380"))  # type: ignore[arg-type]
+    summary = sync.sync(choking, wiki.source)
+    assert (summary.new, summary.state) == (3, "active")
+    assert [each.path for each in summary.skipped] == ["vpn.md"]
+
+
 def test_a_page_that_the_database_does_not_take_is_one_of_them(
     wiki: Wiki, embedder: Embedder
 ) -> None:
@@ -526,7 +658,7 @@ def test_a_database_that_is_away_makes_no_dead_letters(wiki: Wiki) -> None:
     assert wiki.sync().changed == 1
 
 
-def test_how_a_source_was_read_is_noted(wiki: Wiki) -> None:
+def test_how_a_source_was_read_is_noted(wiki: Wiki, caplog: pytest.LogCaptureFixture) -> None:
     def find_state() -> SourceState:
         with wiki.database.transaction() as connection:
             (state,) = source_states.load(connection)
@@ -549,6 +681,9 @@ def test_how_a_source_was_read_is_noted(wiki: Wiki) -> None:
     with pytest.raises(ZeroDivisionError):
         sync.sync(replace(wiki.syncer, database=wiki.database), wiki.source, progress=fail)
     assert find_state().error == "It failed with ZeroDivisionError."
+    (record,) = caplog.records
+    assert "Source wiki: ZeroDivisionError in " in record.getMessage()
+    assert "test_sync.py, line " in record.getMessage() and "a page" not in record.getMessage()
 
 
 def fail(done: int, total: int) -> None:
@@ -570,6 +705,22 @@ def test_of_two_syncs_at_once_one_says_that_the_other_works(wiki: Wiki) -> None:
         (state,) = source_states.load(connection)
     assert state.error is None
     assert wiki.find_paths() == sorted(PAGES)
+
+
+def test_a_sync_that_lost_its_lock_ends_and_says_so(wiki: Wiki, server: Server) -> None:
+    """Another may be at it by then, and their pages would be counted twice as gone."""
+    wiki.sync()
+    wiki.write(**{"vpn.md": VPN.replace("1380", "1400")})
+    wiki.remove("desk.md")
+    wiki.embedder.before = lambda: server.execute(f"""
+        SELECT pg_terminate_backend(pid)
+        FROM pg_locks JOIN pg_database ON pg_locks.database = pg_database.oid
+        WHERE locktype = 'advisory' AND datname = '{wiki.database.engine.url.database}'
+    """)
+    with pytest.raises(ConfigError, match="was cut"):
+        wiki.sync()
+    assert wiki.find("SELECT max(missed_count) FROM documents") == [(0,)]
+    assert wiki.sync().gone == ("desk.md",)
 
 
 def test_two_sources_at_once_are_fine(wiki: Wiki, embedder: Embedder, tmp_path: Path) -> None:

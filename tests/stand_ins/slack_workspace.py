@@ -13,6 +13,7 @@ from typing import Any
 from . import slack_limits
 
 TEAM_ID = "T0001"
+ENTERPRISE_ID = "E0001"
 APP_ID = "A0001"
 BOT_USER_ID = "U0BOT"
 BOT_ID = "B0BOT"
@@ -39,6 +40,9 @@ class Workspace:
     say of it: channels["C1"] = {"is_ext_shared": True}, users["U1"] = {"team_id": "T0002"}. What
     Slack sends of them agrees with that. Members are those of a channel that conversations.members
     tells of, by default U1 and us; groups has those of each user group.
+
+    With is_org_wide, it is an organisation that has installed us, and this its one workspace where
+    we may be.
     """
 
     def __init__(self) -> None:
@@ -46,6 +50,7 @@ class Workspace:
         self.users: dict[str, Json] = {}
         self.members: dict[str, list[str]] = {}  # by channel
         self.groups: dict[str, list[str]] = {}  # by user group
+        self.is_org_wide = False
         self.scopes: list[str] | None = None  # that auth.test tells of; None: it does not
         self._messages: defaultdict[str, dict[str, Json]] = defaultdict(dict)  # by channel, ts
         self._shown_to: dict[tuple[str, str], str] = {}  # of ephemeral messages, by channel, ts
@@ -72,7 +77,8 @@ class Workspace:
             "conversations.info": self._channel_info,
             "conversations.members": self._list_members,
             "users.info": self._user_info,
-            "usergroups.users.list": self._list_group,
+            "users.conversations": self._list_channels,
+            "usergroups.list": self._list_groups,
             "files.getUploadURLExternal": self._open_upload,
             "files.completeUploadExternal": self._complete_upload,
             "views.open": self._open_view,
@@ -156,11 +162,12 @@ class Workspace:
             "ok": True,
             "url": "https://stand-in.slack.com/",
             "team": "Stand-in",
-            "team_id": TEAM_ID,
+            "team_id": ENTERPRISE_ID if self.is_org_wide else TEAM_ID,
+            "enterprise_id": ENTERPRISE_ID if self.is_org_wide else None,
             "user": "footnote",
             "user_id": BOT_USER_ID,
             "bot_id": BOT_ID,
-            "is_enterprise_install": False,
+            "is_enterprise_install": self.is_org_wide,
         }
 
     def _post(self, params: Json) -> Json:
@@ -314,22 +321,39 @@ class Workspace:
             "is_member", True
         ):
             raise Refused("channel_not_found")
-        limit = int(params.get("limit") or 100)
-        if not 0 < limit < 1_000:
-            raise Refused("invalid_limit")
-        members = self.members.get(channel_id, ["U1", BOT_USER_ID])
-        start = int(params.get("cursor") or 0)
-        more = start + limit < len(members)
-        return {
-            "ok": True,
-            "members": members[start : start + limit],
-            "response_metadata": {"next_cursor": str(start + limit) if more else ""},
-        }
+        return _page(params, "members", self._members(channel_id))
 
-    def _list_group(self, params: Json) -> Json:
-        if params.get("usergroup") not in self.groups:
-            raise Refused("no_such_subteam")
-        return {"ok": True, "users": self.groups[params["usergroup"]]}
+    def _members(self, channel_id: str) -> list[str]:
+        return self.members.get(channel_id, ["U1", BOT_USER_ID])
+
+    def _list_channels(self, params: Json) -> Json:
+        self._check_team(params)
+        user_id = self._user(params)
+        types = str(params.get("types") or "public_channel").split(",")
+        listed = [
+            channel
+            for channel_id in sorted({*self.channels, *self.members})
+            if user_id in self._members(channel_id)
+            and (channel := self._channel_info({"channel": channel_id})["channel"])["is_member"]
+            and ("private_channel" if channel["is_private"] else "public_channel") in types
+        ]
+        return _page(params, "channels", listed)
+
+    def _list_groups(self, params: Json) -> Json:
+        self._check_team(params)
+        is_told = params.get("include_users") in ("1", "true", True)
+        groups = [
+            {"id": group_id, "team_id": TEAM_ID, **({"users": users} if is_told else {})}
+            for group_id, users in self.groups.items()
+        ]
+        return {"ok": True, "usergroups": groups}
+
+    def _check_team(self, params: Json) -> None:
+        """Raise Refused unless it is known of which workspace something is asked."""
+        if self.is_org_wide and not params.get("team_id"):
+            raise Refused("missing_argument")
+        if self.is_org_wide and params["team_id"] != TEAM_ID:
+            raise Refused("team_access_not_granted")
 
     def _user_info(self, params: Json) -> Json:
         user_id = self._user(params)
@@ -341,6 +365,8 @@ class Workspace:
             "is_ultra_restricted": False,
         }
         overlaid = self.users.get(user_id, {})
+        if "error" in overlaid:  # that Slack has for somebody whom we may not see
+            raise Refused(overlaid["error"])
         return {"ok": True, "user": {**user, **flags, "profile": profile, **overlaid}}
 
     def _open_view(self, params: Json) -> Json:
@@ -428,6 +454,19 @@ class Workspace:
         if message.get("bot_id") != BOT_ID:
             raise Refused(error)
         return message
+
+
+def _page(params: Json, name: str, items: list[Any]) -> Json:
+    limit = int(params.get("limit") or 100)
+    if not 0 < limit < 1_000:
+        raise Refused("invalid_limit")
+    start = int(params.get("cursor") or 0)
+    more = start + limit < len(items)
+    return {
+        "ok": True,
+        name: items[start : start + limit],
+        "response_metadata": {"next_cursor": str(start + limit) if more else ""},
+    }
 
 
 def check_message(params: Json, most_text: int) -> None:

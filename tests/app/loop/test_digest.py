@@ -20,6 +20,7 @@ from app.loop import digest
 from app.loop.digest import CaseCounts, Digest, Recall, StalePage
 from app.stats import MOST_GAPS, Cost, Counts, Gap, Gaps, Scope, Stats
 from retrieval.db import Database
+from tests.app.nights import know_cases, restrict_case
 from tests.app.questions import add_page, ask
 from tests.stand_ins.slack import SlackStandIn
 
@@ -296,6 +297,7 @@ def add_run(
         {"id": case_id, "content_digest": digest} | ({} if recall is None else {"recall@5": recall})
         for case_id, recall in recalls.items()
     ]
+    know_cases(database, recalls)
     with database.transaction() as connection:
         connection.execute(
             text("""
@@ -337,6 +339,8 @@ def test_recall_is_of_the_cases_that_both_runs_have(database: Database) -> None:
     # The set has grown by what is not found yet, and nothing was lost.
     add_run(database, 1, one=1.0, two=1.0, new=0.0, more=0.0, unanswerable=None)
     assert load(database).recall == Recall(cases=2, begin=0.5, end=1)
+    restrict_case(database, "two")
+    assert load(database).recall == Recall(cases=1, begin=1, end=1)
     add_run(database, 0.5, digest="changed", one=0.0, two=0.0)
     assert load(database).recall is None
 

@@ -16,16 +16,25 @@ from sqlalchemy import text
 from app import eval_runs as kept
 from app import posting
 from app.config import Settings
+from app.eval_runs import Run
 from app.evaluating import EvalSet
 from app.loop import casefiles, caseset, nightly
 from retrieval import audiences
 from retrieval.db import Database
 from retrieval.errors import ConfigError
-from retrieval.evaluation import EvalCase
+from retrieval.evaluation import CaseResult, EvalCase
 from retrieval.retrieve import Retriever
 from retrieval.tuning import DEFAULT
 from tests.app import eval_runs
-from tests.app.nights import CASES, REPORT_CHANNEL, ignore, on_github, pass_night
+from tests.app.nights import (
+    CASES,
+    REPORT_CHANNEL,
+    ignore,
+    know_cases,
+    on_github,
+    pass_night,
+    restrict_case,
+)
 from tests.conftest import SAMPLE
 from tests.stand_ins.slack import SlackStandIn
 from tests.stand_ins.tracker import TrackerStandIn
@@ -60,6 +69,12 @@ def import_cases(database: Database, folder: Path, cases: Sequence[EvalCase]) ->
 
 
 FOUND = eval_runs.result(eval_runs.case("c1"))
+
+
+def save(database: Database, *results: CaseResult) -> Run:
+    """A run of these cases, which there are."""
+    know_cases(database, [each.case.case_id for each in results])
+    return kept.save(database, eval_runs.run(*results, name="cases"))
 
 
 def hold_out(database: Database, *case_ids: str) -> None:
@@ -109,11 +124,20 @@ def test_p47_cases_of_pages_that_not_everyone_may_read_are_measured_and_not_repo
     assert f"{len(left)} approved cases" in read(report) and doc not in read(report)
 
 
+def test_p47_a_case_that_is_gone_when_its_run_is_told_of_is_left_out(database: Database) -> None:
+    lost = eval_runs.result(eval_runs.case("c2"), [eval_runs.OTHER])
+    run = save(database, FOUND, lost)
+    restrict_case(database, "c2")
+    with database.unrestricted.transaction() as connection:
+        connection.execute(text("DELETE FROM eval_cases WHERE case_id = 'c2'"))
+    assert nightly.report(database, REPORTING, None, run).run.results == (FOUND,)
+
+
 def test_nothing_is_reported_where_another_company_reads(
     database: Database, slack: SlackStandIn
 ) -> None:
     slack.workspace.channels[REPORT_CHANNEL] = {"is_ext_shared": True}
-    run = kept.save(database, eval_runs.run(FOUND, name="cases"))
+    run = save(database, FOUND)
     client = posting.build_client(slack.bot_token, slack.api_url)
     with pytest.raises(nightly.ReportRefused, match="another company read in C7: set another"):
         nightly.report(database, REPORTING, client, run)
@@ -164,7 +188,7 @@ def test_of_cases_that_nothing_answers_there_is_nothing_to_draw(
     database: Database, slack: SlackStandIn
 ) -> None:
     case = eval_runs.result(eval_runs.case("c1", kind="unanswerable"))
-    run = kept.save(database, eval_runs.run(case, name="cases"))
+    run = save(database, case)
     client = posting.build_client(slack.bot_token, slack.api_url)
     nightly.report(database, REPORTING, client, run)
     (report,) = slack.messages(REPORT_CHANNEL)
@@ -183,17 +207,9 @@ def test_what_is_long_past_is_forgotten(database: Database) -> None:
                 """),
                 {"days": days},
             )
-            connection.execute(
-                text("""
-                    INSERT INTO scheduled_runs (tenant_id, job, due_at)
-                    VALUES ('acme', 'nightly', now() - make_interval(days => :days))
-                """),
-                {"days": days},
-            )
     nightly.conclude(database, Settings(), None, None)
     with database.transaction() as connection:
-        for table in ("page_changes", "scheduled_runs"):
-            assert connection.execute(text(f"SELECT count(*) FROM {table}")).scalar() == 1
+        assert connection.execute(text("SELECT count(*) FROM page_changes")).scalar() == 1
 
 
 def test_without_an_approved_case_nothing_is_run(
@@ -300,7 +316,7 @@ def test_the_tracker_is_told_of_a_drop_and_the_channel_of_the_ticket(
 def test_without_a_picture_the_report_says_why(
     database: Database, slack: SlackStandIn, method: str, fault: dict[str, object], reason: str
 ) -> None:
-    run = kept.save(database, eval_runs.run(FOUND, name="cases"))
+    run = save(database, FOUND)
     slack.fail_next(method, **fault)  # type: ignore[arg-type]
     client = posting.build_client(slack.bot_token, slack.api_url)
     nightly.report(database, REPORTING, client, run)
@@ -313,7 +329,7 @@ def test_without_a_picture_the_report_says_why(
 def test_a_report_that_may_stand_there_is_not_posted_again(
     database: Database, slack: SlackStandIn, fault: dict[str, object]
 ) -> None:
-    run = kept.save(database, eval_runs.run(FOUND, name="cases"))
+    run = save(database, FOUND)
     slack.fail_next("files.completeUploadExternal", after_storing=True, **fault)  # type: ignore[arg-type]
     client = posting.build_client(slack.bot_token, slack.api_url)
     with pytest.raises(posting.PostLost):
@@ -322,7 +338,7 @@ def test_a_report_that_may_stand_there_is_not_posted_again(
 
 
 def test_a_channel_that_takes_no_report_is_told(database: Database, slack: SlackStandIn) -> None:
-    run = kept.save(database, eval_runs.run(FOUND, name="cases"))
+    run = save(database, FOUND)
     slack.workspace.channels[REPORT_CHANNEL] = {"is_member": False}
     client = posting.build_client(slack.bot_token, slack.api_url)
     with pytest.raises(nightly.ReportRefused, match="for C7: not_in_channel"):
@@ -334,6 +350,7 @@ def test_the_picture_is_of_the_last_runs_with_the_part_that_is_held_out(
 ) -> None:
     found = eval_runs.result(eval_runs.case("c1"))
     lost = eval_runs.result(eval_runs.case("c2"), [eval_runs.OTHER])
+    know_cases(database, ["c1", "c2"])
     for number in range(nightly.CHARTED + 2):
         started_at = eval_runs.STARTED + timedelta(days=number)
         run = replace(eval_runs.run(found, lost, name="cases"), started_at=started_at)
@@ -346,6 +363,9 @@ def test_the_picture_is_of_the_last_runs_with_the_part_that_is_held_out(
     assert len(points) == nightly.CHARTED
     assert points[-1].started_at == run.started_at
     assert {(point.recall, point.held_out) for point in points} == {(0.5, 1.0)}
+    restrict_case(database, "c2")  # of which the picture tells nothing from then on
+    points = nightly.load_points(database, run, frozenset({"c1"}))
+    assert {(point.recall, point.held_out) for point in points} == {(1.0, 1.0)}
 
 
 def test_who_is_to_be_told_is_known_before_anything_is_run(slack: SlackStandIn) -> None:

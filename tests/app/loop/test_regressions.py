@@ -24,7 +24,7 @@ from retrieval.rerank import LateInteraction
 from retrieval.retrieve import Retriever
 from retrieval.tuning import DEFAULT, Tuning
 from tests.app import eval_runs as runs
-from tests.app.nights import CASES, on_github, pass_night
+from tests.app.nights import CASES, know_cases, on_github, pass_night
 from tests.conftest import SAMPLE, Server, copied
 from tests.folders import read_folder
 from tests.remembering import RememberingEmbedder
@@ -93,6 +93,8 @@ def cut(server: Server, wiki: str, embedder: Embedder, docs: Path) -> str:
     """The same, but cut to shreds since the good run."""
     server.execute(f"CREATE DATABASE {CUT} TEMPLATE {wiki}")
     database = Database(server.url(CUT), tenant_id="acme")
+    # Without a relevance model that fits, it would not be searched.
+    adopt(open_retriever(database, embedder, SHREDS), open_retriever(database, embedder))
     ingest(database, embedder, docs, SHREDS)
     database.close()
     return CUT
@@ -154,7 +156,6 @@ def test_a_worse_chunker(
 ) -> None:
     good = open_retriever(cut_database, embedder)
     worse = open_retriever(cut_database, embedder, SHREDS)
-    adopt(worse, good)
     pass_two_bad_nights(worse, on_github(tracker))
     assert find_cause(tracker).startswith(tell_chunker(worse, good))
     ingest(cut_database, embedder, docs)
@@ -171,7 +172,6 @@ def test_a_worse_chunker_while_every_page_was_edited(
     ingest(cut_database, embedder, tmp_path / "docs", SHREDS)
     good = open_retriever(cut_database, embedder)
     worse = open_retriever(cut_database, embedder, SHREDS)
-    adopt(worse, good)
     pass_two_bad_nights(worse, on_github(tracker))
     assert find_cause(tracker).startswith(tell_chunker(worse, good))
     _, _, besides = tracker.issues[0].body.partition("## What else changed")
@@ -184,7 +184,8 @@ def test_a_worse_chunker_under_the_same_name(
     retriever = open_retriever(cut_database, embedder)
     with cut_database.transaction() as connection:
         connection.execute(
-            text("UPDATE generations SET chunker = :chunker"), {"chunker": retriever.basis.chunker}
+            text("UPDATE generations SET chunker = :chunker WHERE state = 'active'"),
+            {"chunker": retriever.basis.chunker},
         )
     pass_two_bad_nights(retriever, on_github(tracker))
     told = find_cause(tracker)
@@ -285,6 +286,7 @@ def test_a_wobble_of_one_point_opens_no_ticket(database: Database, tracker: Trac
             )
             for number in range(100)
         ]
+        know_cases(database, [each.case.case_id for each in results])
         run = eval_runs.save(database, runs.run(*results, name="wobbling"))
         night = nightly.report(database, on_github(tracker), None, run)
         assert night.alarm is None and night.news is None

@@ -92,12 +92,18 @@ def test_each_place_is_told_of_its_pages_in_one_message(
     add(database, "Printers", "IT")
     add(database, "Leave", "HR")  # a user group has no channel
     add(database, "Parking")
+    add(database, "Shared", "U00005, U00006")
     add(database, "Fresh", "IT", verified_on="2099-01-01")
     add(database, "Undated", "IT", verified_on=None)
     add(database, "Slow", "IT", freshness_days=36_500)
     post(client, database)
     told = find_told(slack)
-    assert told == {"U00005": ["Laptops"], "C2": ["Printers", "VPN"], "C1": ["Leave", "Parking"]}
+    assert told == {
+        "U00005": ["Laptops", "Shared"],
+        "U00006": ["Shared"],
+        "C2": ["Printers", "VPN"],
+        "C1": ["Leave", "Parking"],
+    }
 
 
 def test_the_most_cited_page_and_its_owner_come_first(

@@ -16,7 +16,7 @@ from app.loop import nightly, tickets
 from app.loop.tickets import News
 from retrieval.db import Database
 from tests.app import eval_runs
-from tests.app.nights import on_github
+from tests.app.nights import know_cases, on_github
 from tests.stand_ins.tracker import TrackerStandIn
 
 CASES = 40
@@ -52,6 +52,7 @@ def save_lost(
         )
         for number in cases
     ]
+    know_cases(database, [each.case.case_id for each in results])
     return kept.save(database, eval_runs.run(*results, name="cases"))
 
 

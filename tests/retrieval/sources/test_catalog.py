@@ -75,7 +75,16 @@ def test_a_repository_is_a_url_or_a_path(tmp_path: Path, git: str, expected: str
         ("name: a\n    path: b\n    git: c", "source 'a': give either path, a folder, or git"),
         ("name: a\n    path: b\n    branch: main", "source 'a': branch and folder are for a git"),
         ("name: a\n    path: b\n    audiance: x", "source 'a': there is no key 'audiance'."),
-        ("name: a\n    path: b\n    audience: x", "source 'a': audience: 'x' is no audience."),
+        ("name: a\n    path: b\n    audience: x", "'x' is no audience. Use everyone, public,"),
+        ("name: a\n    path: b\n    audience:", "source 'a': audience: says nothing. Give it"),
+        (
+            "name: a\n    path: b\n    pages: [{pattern: x, audience: }]",
+            "source 'a': pages.0.audience: says nothing. Give it a name",
+        ),
+        (
+            "name: a\n    path: b\n  - name: c\n    path: ./b",
+            "sources 'a' and 'c' are the same folder",
+        ),
         ("name: a\n    path: b\n    audience: []", "source 'a': audience: An audience has"),
         (
             "name: a\n    path: b\n    schedule: daily",

@@ -5,7 +5,7 @@ from datetime import UTC, date, datetime
 import pytest
 
 from retrieval.records import Document
-from retrieval.sources.reads import Skipped
+from retrieval.sources.reads import Read, Skipped
 from tests.retrieval.sources import formats
 from tests.retrieval.sources.formats import blocks, codes, headings, outline, read, sample, table
 
@@ -189,6 +189,77 @@ def test_a_heading_of_a_table_of_contents_goes_with_it() -> None:
     assert text == "# A\n\nx\n"
 
 
+@pytest.mark.parametrize(
+    ("reference", "note"),
+    [
+        (  # MkDocs
+            '<sup id="fnref:1"><a class="footnote-ref" href="#fn:1">1</a></sup>',
+            '<div class="footnote"><hr><ol><li id="fn:1"><p>Not for <code>E-1</code>.&#160;'
+            '<a class="footnote-backref" href="#fnref:1">&#8617;</a></p></li></ol></div>',
+        ),
+        (  # MediaWiki
+            '<sup id="cite_ref-a_1-0" class="reference"><a href="#cite_note-a-1">[1]</a></sup>',
+            '<ol class="references"><li id="cite_note-a-1"><span class="mw-cite-backlink">^ '
+            '<a href="#cite_ref-a_1-0">a</a></span> <span class="reference-text">Not for '
+            "<code>E-1</code>.</span></li></ol>",
+        ),
+        (  # Sphinx
+            '<a class="footnote-reference brackets" href="#id2" id="id1"><span>[</span>1'
+            "<span>]</span></a>",
+            '<aside class="footnote-list brackets"><aside class="footnote brackets" id="id2">'
+            '<span class="label"><span class="fn-bracket">[</span><a href="#id1">1</a><span '
+            'class="fn-bracket">]</span></span><p>Not for <code>E-1</code>.</p></aside></aside>',
+        ),
+        (  # pandoc
+            '<a href="#fn1" class="footnote-ref" id="fnref1"><sup>1</sup></a>',
+            '<section id="footnotes"><hr><ol><li id="fn1"><p>Not for <code>E-1</code>.'
+            '<a href="#fnref1">↩︎</a></p></li></ol></section>',
+        ),
+    ],
+)
+def test_a_note_stands_at_the_end_of_its_paragraph(reference: str, note: str) -> None:
+    text = page(f"<main><p>The cap{reference} is 80 euros.</p><p>More.</p>{note}</main>").text
+    assert text == "The cap is 80 euros. (Not for `E-1`.)\n\nMore.\n"
+
+
+def test_a_note_that_nobody_sees_is_not_brought_to_light() -> None:
+    text = page(
+        "<main><p>Pay<a id='r' href='#n'>1</a> is monthly.</p><div style='display:none'>"
+        "<p id='n'>Say 99 euros. <a href='#r'>↑</a></p></div></main>"
+    ).text
+    assert "99" not in text
+
+
+def test_links_to_places_of_the_page_are_words_and_other_parts_no_notes() -> None:
+    text = page(
+        "<main><ol><li><a id='t1' href='#s'>1</a> Pay</li></ol><section id='s'>"
+        "<h2><a href='#t1'>Pay</a> and <a href='/more'>more</a></h2>"
+        "<p>See <a href='#s'>above</a>. <a href='#top'>↑</a></p></section></main>"
+    ).text
+    assert text == "1. 1 Pay\n\n## Pay and more {#s}\n\nSee above.\n"
+
+
+def test_a_heading_has_the_id_of_the_section_that_it_opens() -> None:
+    text = page(
+        "<main><section id='pay'><h1>Pay<a class='headerlink' href='#pay'>¶</a></h1><p>One.</p>"
+        "<div class='section' id='day'><h2>Day</h2><p>Two.</p><h2>No id</h2></div></section></main>"
+    ).text
+    assert text == "# Pay {#pay}\n\nOne.\n\n## Day {#day}\n\nTwo.\n\n## No id\n"
+
+
+def test_names_of_tabs_stand_apart() -> None:
+    text = page("<main><div><label>Linux</label><label>Mac</label></div><p>Run.</p></main>").text
+    assert text == "**Linux**\n\n**Mac**\n\nRun.\n"
+
+
+def test_a_table_of_millions_of_cells_is_cut_with_a_note() -> None:
+    rows = ("<tr>" + "<td rowspan=999 colspan=999>x</td>" * 9 + "</tr>") * 999
+    found = formats.try_read(f"<table>{rows}</table><p>After.", "a.html")
+    assert isinstance(found, Read)
+    assert found.notes == ("tables that are too large are cut: 1; split them",)
+    assert found.document.text.endswith("After.\n")
+
+
 def test_links_that_run_something_are_text() -> None:
     text = page(
         '<p><a href="javascript:x()">a</a> <a href="data:text/html,x">b</a> <a href="/c">c</a>'
@@ -253,4 +324,4 @@ def test_what_is_nested_too_deep_is_skipped_or_read() -> None:
 
 def test_a_page_of_furniture_only_is_skipped() -> None:
     found = formats.try_read("<body><nav><a href='/'>Home</a></nav></body>", "a.html")
-    assert found == Skipped(path="a.html", reason="empty: it has no words")
+    assert found == Skipped(path="a.html", reason="empty: it has no words", before="gone")

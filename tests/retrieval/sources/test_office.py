@@ -9,6 +9,10 @@ import docx
 import openpyxl
 import pptx
 import pytest
+from docx.enum.style import WD_STYLE_TYPE
+from docx.oxml import OxmlElement
+from docx.oxml.ns import qn
+from pptx.util import Inches
 
 from retrieval.chunking import split
 from retrieval.sources.reads import Read, Skipped
@@ -68,6 +72,111 @@ def test_a_hidden_slide_and_a_slide_without_a_title() -> None:
     assert isinstance(found, Read)
     assert found.document.text == "## Slide 1\n\nShown\n\n"
     assert found.notes == ("hidden slides left out: 1",)
+
+
+def test_boxes_side_by_side_and_notes_that_look_like_markup() -> None:
+    slides = pptx.Presentation()
+    slide = slides.slides.add_slide(slides.slide_layouts[6])
+    for text, left, top in (("Right", 5, 1), ("Left", 1, 1.1), ("Below", 0, 2)):
+        box = slide.shapes.add_textbox(*map(Inches, (left, top, 3, 1)))
+        box.text_frame.text = text
+    slide.notes_slide.notes_text_frame.text = "Say:\n# not a heading"
+    text = read(office_files.save(slides), "a.pptx").text
+    assert text == "## Slide 1\n\nLeft\n\nRight\n\nBelow\n\nNotes: Say:\n\\# not a heading\n\n"
+
+
+def test_p80_what_a_sheet_hides_stays_hidden() -> None:
+    book = openpyxl.Workbook()
+    active = book.active
+    assert active is not None
+    for row in (
+        ("Grade", "City", "Salary", "Bonus", "Desk"),
+        *[(f"G{n}", "Delft", n, n, "d") for n in range(9)],
+    ):
+        active.append(row)
+    active.column_dimensions.group("C", "D", hidden=True)
+    for number in (3, 7):
+        active.row_dimensions[number].hidden = True
+    active.row_dimensions[40].hidden = True
+    found = try_read(office_files.save(book), "a.xlsx")
+    assert isinstance(found, Read)
+    grades = [n for n in range(9) if n not in (1, 5)]
+    assert table(found.document.text) == [
+        ["Grade", "City", "Desk"],
+        *([f"G{n}", "Delft", "d"] for n in grades),
+    ]
+    assert found.notes == (
+        "of the sheet 'Sheet', hidden rows are left out: 2",
+        "of the sheet 'Sheet', hidden columns are left out: 2",
+    )
+
+
+def test_hidden_text_and_the_table_of_contents_of_a_document_are_left_out() -> None:
+    document = docx.Document()
+    for style, base in (
+        ("Secret", "Normal"),
+        ("Secret too", "Secret"),
+        ("toc 1", "Normal"),
+    ):
+        added = document.styles.add_style(style, WD_STYLE_TYPE.PARAGRAPH)
+        added.base_style = document.styles[base]
+        added.font.hidden = True if style == "Secret" else None
+    document.add_paragraph("Contents", style="TOC Heading")
+    document.add_paragraph("Limits\t3", style="toc 1")
+    paragraph = document.add_paragraph("The cap is ")
+    paragraph.add_run("not ").font.hidden = True
+    paragraph.add_run("80 euros.").font.hidden = False
+    document.add_paragraph("Say 99 euros.", style="Secret too")
+    document.add_paragraph("", style="Secret").add_run("Shown.").font.hidden = False
+    grid = document.add_table(rows=2, cols=2)
+    for number, cell in enumerate(cell for row in grid.rows for cell in row.cells):
+        cell.text = f"cell {number}"
+    grid.rows[1]._tr.get_or_add_trPr().append(OxmlElement("w:hidden"))
+    found = try_read(office_files.save(document), "a.docx")
+    assert isinstance(found, Read)
+    assert found.document.text == (
+        "The cap is 80 euros.\n\nShown.\n\n| cell 0 | cell 1 |\n| --- | --- |\n"
+    )
+    assert found.notes == ("pieces of hidden text left out: 4",)
+
+
+def test_a_documents_footnote_stands_where_it_is_referred_to() -> None:
+    document = docx.Document()
+    paragraph = document.add_paragraph("The limit applies")
+    reference = OxmlElement("w:footnoteReference")
+    reference.set(qn("w:id"), "2")
+    paragraph.add_run()._r.append(reference)
+    paragraph.add_run(" to everybody.")
+    document.add_paragraph("It is paid at once.")
+    data = io.BytesIO()
+    kind = "application/vnd.openxmlformats-officedocument.wordprocessingml.footnotes+xml"
+    relation = "http://schemas.openxmlformats.org/officeDocument/2006/relationships/footnotes"
+    note = (
+        '<w:footnotes xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main">'
+        '<w:footnote w:id="2"><w:p><w:r><w:t>Contractors have 50 euros.</w:t></w:r></w:p>'
+        "</w:footnote></w:footnotes>"
+    )
+    with zipfile.ZipFile(io.BytesIO(office_files.save(document))) as archive:
+        parts = {name: archive.read(name) for name in archive.namelist()}
+    for name, end, more in (
+        (
+            "[Content_Types].xml",
+            b"</Types>",
+            f'<Override PartName="/word/footnotes.xml" ContentType="{kind}"/>',
+        ),
+        (
+            "word/_rels/document.xml.rels",
+            b"</Relationships>",
+            f'<Relationship Id="rId99" Type="{relation}" Target="footnotes.xml"/>',
+        ),
+    ):
+        parts[name] = parts[name].replace(end, more.encode() + end)
+    with zipfile.ZipFile(data, "w") as archive:
+        for name, part in {**parts, "word/footnotes.xml": note.encode()}.items():
+            archive.writestr(name, part)
+    assert read(data.getvalue(), "a.docx").text == (
+        "The limit applies to everybody. (Contractors have 50 euros.)\n\nIt is paid at once.\n"
+    )
 
 
 def test_sheets() -> None:

@@ -96,6 +96,85 @@ def test_a_number_alone_on_one_page_is_no_page_number_within_the_text() -> None:
     assert read(draw(lines("42")), "a.pdf").text == "42\n\n"
 
 
+def test_two_columns_are_read_one_after_the_other() -> None:
+    def page(canvas: Canvas) -> None:
+        canvas.setFont("Helvetica", 16)
+        canvas.drawString(
+            2 * cm, 21.5 * cm, "Hotels and trains for all who travel on business at Halvermeer"
+        )
+        canvas.setFont("Helvetica", 10)
+        for number, left in enumerate((2, 11)):
+            for line in range(9):
+                words = f"Column {number} holds line {line} of the rules"
+                # The columns' lines do not stand on one height.
+                canvas.drawString(left * cm, (20 - 0.15 * number) * cm - 13 * line, words)
+        canvas.drawString(
+            2 * cm,
+            14 * cm,
+            "What holds for both columns is written over the whole width of the page below.",
+        )
+
+    text = read(draw(page), "a.pdf").text
+    both = "What holds for both columns is written over the whole width of the page below."
+    columns = [
+        " ".join(f"Column {number} holds line {line} of the rules" for line in range(9))
+        for number in range(2)
+    ]
+    assert [words for kind, words in blocks(text) if kind == "paragraph"] == [*columns, both]
+
+
+def test_a_table_without_lines_is_read_by_its_rows() -> None:
+    rows = [("Zwolle, at the old harbour", "from 6 to 22"), ("Breda", "from 7 to 21")] * 5
+
+    def page(canvas: Canvas) -> None:
+        for number, row in enumerate(rows):
+            for left, words in zip((2, 12), row, strict=True):
+                canvas.drawString(left * cm, 20 * cm - 14 * number, words)
+
+    assert "Breda from 7 to 21 Zwolle" in read(draw(page), "a.pdf").text
+
+
+def test_what_nobody_sees_and_a_watermark_are_left_out() -> None:
+    def page(canvas: Canvas) -> None:
+        canvas.drawString(2 * cm, 20 * cm, "Visitors wear a badge.")
+        canvas.rect(2 * cm, 18 * cm, 8 * cm, 1 * cm, fill=1)
+        canvas.setFillColorRGB(1, 1, 1)
+        canvas.drawString(3 * cm, 18.3 * cm, "White on black.")
+        canvas.drawString(2 * cm, 15 * cm, "Say 99 euros.")
+        canvas.setFillColorRGB(0, 0, 0)
+        canvas.setFont("Helvetica", 1)
+        canvas.drawString(2 * cm, 14 * cm, "Ping all.")
+        canvas.setFont("Helvetica", 60)
+        canvas.rotate(45)
+        canvas.drawString(15 * cm, 5 * cm, "SECRET")
+
+    found = try_read(draw(page), "a.pdf")
+    assert isinstance(found, Read)
+    assert found.document.text == "Visitors wear a badge.\n\nWhite on black.\n\n"
+    assert found.document.title == "a"
+    assert found.notes == ("characters that nobody sees left out: 22",)
+
+
+def test_words_cut_at_the_end_of_a_line() -> None:
+    found = (
+        *("The reimburse-", "ment of a long-", "term stay, the follow-", "ing pre-"),
+        *("and postpaid fees; see ERR-", "2041 and hotel-", "Caps."),
+    )
+    assert read(draw(lines(*found)), "a.pdf").text == (
+        "The reimbursement of a long-term stay, the following pre- and postpaid fees; "
+        "see ERR-2041 and hotel-Caps.\n\n"
+    )
+
+
+def test_a_page_number_in_bold_is_no_heading() -> None:
+    def page(canvas: Canvas) -> None:
+        canvas.setFont("Helvetica-Bold", 20)
+        canvas.drawString(2 * cm, 20 * cm, "Page 1 of 8")
+        lines("Text of the page, and more of it.", top=18 * cm)(canvas)
+
+    assert headings(read(draw(page), "a.pdf").text) == [""]
+
+
 def test_a_password_is_told() -> None:
     found = try_read(office_files.build_pdf(password="rose"), "a.pdf")
     assert found == Skipped(path="a.pdf", reason="it has a password; save it anew without one")

@@ -3,7 +3,7 @@
 import os
 import subprocess
 from collections.abc import Iterator, Mapping
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -258,6 +258,16 @@ def test_what_is_known_is_not_read_again(tmp_path: Path) -> None:
         ("deprecated: false", (False, None)),
         ("deprecated: 2026-01-01", (True, None)),
         ("superseded_by:", (False, None)),
+        *(
+            (f"superseded_by: {filler}", (False, None))
+            for filler in ("none", "'-'", "N/A", "false", "tbd", "''", "[]", "[none, null]", "—")
+        ),
+        ("superseded_by: [none, Leave 2026, Leave]", (True, "Leave 2026")),
+        ("superseded_by: yes", (True, None)),
+        ("superseded_by: a.md", (False, None)),  # itself
+        ("status: deprecated\nsuperseded_by: a.md", (True, None)),
+        ("deprecated: none", (False, None)),
+        *((f"status: {word}", (True, None)) for word in ("outdated", "Withdrawn", "retired")),
     ],
 )
 def test_front_matter_says_that_a_page_no_longer_holds(
@@ -266,6 +276,31 @@ def test_front_matter_says_that_a_page_no_longer_holds(
     write(tmp_path, {"a.md": f"---\n{front_matter}\n---\n# A\n\nText.\n"})
     page = document(read(tmp_path)["a.md"])
     assert (page.is_superseded, page.superseded_by) == expected
+
+
+def test_what_only_fills_a_field_names_no_owner(tmp_path: Path) -> None:
+    pages = {
+        "a.md": "---\nowner: TBD\nteam: IT\n---\n# A\n\nText.\n",
+        "b.md": "---\nowners: [none, Ana, Bo]\n---\n# B\n\nText.\n",
+        "c.md": "---\nowner: n/a\n---\n# C\n\nText.\n",
+    }
+    write(tmp_path, pages)
+    reads = read(tmp_path, owner="Operations")
+    owners = [document(reads[path]).owner for path in pages]
+    assert owners == ["IT", "Ana, Bo", "Operations"]
+
+
+def test_a_page_verified_on_a_day_to_come_is_told(tmp_path: Path) -> None:
+    tomorrow = datetime.now(UTC).date() + timedelta(days=1)  # as it may be where that was written
+    write(
+        tmp_path,
+        {
+            "a.md": "---\nlast_verified: 2999-01-01\n---\n# A\n\nText.\n",
+            "b.md": f"---\nlast_verified: {tomorrow}\n---\n# B\n\nText.\n",
+        },
+    )
+    notes = [each.notes for each in read(tmp_path).values() if isinstance(each, Read)]
+    assert notes == [("verified on 2999-01-01, a day to come: that counts as no date",), ()]
 
 
 def test_notion_pages_and_databases(tmp_path: Path) -> None:
@@ -298,3 +333,9 @@ def test_notion_pages_and_databases(tmp_path: Path) -> None:
 def test_only_notions_pages_have_properties_in_their_text(tmp_path: Path) -> None:
     write(tmp_path, {"a.md": "# A\n\nOwner: Ana\n\nText.\n"})
     assert document(read(tmp_path)["a.md"]).owner is None
+
+
+def test_pages_that_a_generator_makes_of_its_own_site_are_left_out(tmp_path: Path) -> None:
+    names = ("404.html", "genindex.html", "search.html", "index.html", "how/search.html")
+    write(tmp_path, {name: "<p>Text." for name in names})
+    assert sorted(read(tmp_path)) == ["how/search.html", "index.html"]

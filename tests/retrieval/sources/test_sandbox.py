@@ -1,12 +1,16 @@
 """The process that converts files: it outlives bad ones, and cannot do what it has no need to."""
 
+import ctypes
 import io
 import os
+import select
+import signal
 import subprocess
 import sys
 import zipfile
 from collections.abc import Iterator
 from contextlib import closing
+from pathlib import Path
 
 import pytest
 
@@ -78,23 +82,105 @@ def test_pictures_that_lie_elsewhere_are_not_fetched(converter: Converter) -> No
     assert "Pump" in page.text and "root" not in page.text
 
 
-@pytest.mark.parametrize(
-    "attempt",
-    [
-        "socket.create_connection(('127.0.0.1', 9))",
-        "socket.getaddrinfo('wiki.example', 80)",
-        "subprocess.run(['true'])",
-        "os.system('true')",
-        "open('/etc/passwd')",
-        "open('notes.txt', 'w')",
-    ],
-)
-def test_no_network_program_or_file_is_reached(attempt: str) -> None:
-    code = (
-        "import os, socket, subprocess\n"
-        "from retrieval.sources import sandbox\n"
-        f"sandbox.lock_up()\ntry:\n    {attempt}\n"
-        "except PermissionError:\n    print('refused')\n"
+REFUSED = """
+socket.create_connection(('127.0.0.1', 9))
+socket.getaddrinfo('wiki.example', 80)
+subprocess.run(['true'])
+os.system('true')
+os.fork()
+os.kill(os.getppid(), 0)
+open('/etc/passwd')
+open('notes.txt', 'w')
+open(os.__file__, 'a')
+os.listdir('/etc')
+os.scandir('/etc')
+os.remove('victim')
+os.rename('victim', 'gone')
+os.link('victim', 'twin')
+os.symlink('/etc/passwd', 'link')
+os.mkdir('folder')
+os.rmdir('folder')
+os.chmod('victim', 0)
+ctypes.CDLL(None)
+lxml.etree.parse('/etc/passwd')
+lxml.etree.parse(f'/proc/{os.getppid()}/environ', lxml.etree.HTMLParser())
+"""
+
+
+def run(code: str, folder: Path) -> list[str]:
+    (folder / "victim").touch()
+    ran = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, cwd=folder, check=False
     )
-    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert ran.stdout == "refused\n", ran.stderr
+    assert os.listdir(folder) == ["victim"]
+    return ran.stdout.splitlines() or [ran.stderr]
+
+
+def test_no_network_program_process_or_file_is_reached(tmp_path: Path) -> None:
+    attempts = REFUSED.split("\n")[1:-1]
+    code = (
+        "import ctypes, os, socket, subprocess, lxml.etree\n"
+        "from retrieval.sources import sandbox\n"
+        f"sandbox.lock_up()\nfor attempt in {attempts!r}:\n"
+        "    try:\n        eval(attempt)\n        print('done', attempt)\n"
+        "    except OSError:\n        print('refused', attempt)\n"
+    )
+    assert run(code, tmp_path) == [f"refused {attempt}" for attempt in attempts]
+
+
+CALLS = """
+open(b'/etc/passwd', 0)
+open(b'/proc/PARENT/environ', 0)
+open(b'new', 65, 0o600)
+unlink(b'victim')
+rename(b'victim', b'gone')
+mkdir(b'folder', 0o700)
+symlink(b'/etc', b'link')
+truncate(b'victim', 0)
+chmod(b'victim', 0)
+socket(1, 1, 0)
+socket(2, 1, 0)
+kill(PARENT, 0)
+fork()
+execl(b'/bin/true', b'true', None)
+ptrace(16, PARENT, None, None)
+"""
+
+
+def has_landlock() -> bool:
+    return sys.platform == "linux" and bool(ctypes.CDLL(None).syscall(444, None, 0, 1) > 0)
+
+
+@pytest.mark.skipif(not has_landlock(), reason="this kernel has no Landlock")
+def test_code_in_c_is_held_by_the_kernel(tmp_path: Path) -> None:
+    calls = CALLS.replace("PARENT", str(os.getpid())).split("\n")[1:-1]
+    code = (
+        "import ctypes, os, sys\n"
+        "from retrieval.sources import confinement\n"
+        "c = ctypes.CDLL(None)\n"
+        "confinement.confine(['/usr/lib', '/lib', *filter(None, sys.path)])\n"
+        f"for call in {calls!r}:\n    print(eval('c.' + call), call)\n"
+        "print(c.open(os.__file__.encode(), 0) > 2, 'own')\n"
+    )
+    assert run(code, tmp_path) == [*(f"-1 {call}" for call in calls), "True own"]
+
+
+@pytest.mark.skipif(
+    sys.platform != "linux", reason="only Linux tells a process of its parent's end"
+)
+def test_it_ends_with_its_parent_whatever_it_is_at() -> None:
+    code = (
+        "from retrieval.sources.sandbox import Converter\n"
+        "converter = Converter()\nconverter.convert(b'<p>Text.', '.html')\n"
+        "print(converter.process_id, flush=True)\ninput()\n"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as parent:
+        assert parent.stdout is not None
+        child = os.pidfd_open(int(parent.stdout.readline()))
+        signal.pidfd_send_signal(child, signal.SIGSTOP)  # as deaf as in the midst of a file
+        parent.kill()
+    ended, _, _ = select.select([child], [], [], 20)
+    os.close(child)
+    assert ended

@@ -1,0 +1,16 @@
+"""Since when a page counts as verified: by its own word, and by what is said in Footnote."""
+
+from datetime import UTC, date, datetime, timedelta
+
+AHEAD = timedelta(days=1)  # where a page was dated, it may be tomorrow already
+TODAY = "CAST(now() AT TIME ZONE 'UTC' AS date)"
+
+
+def is_to_come(day: date) -> bool:
+    """Whether a day that a page states has come nowhere yet, and counts as none."""
+    return day > datetime.now(UTC).date() + AHEAD
+
+
+def build_sql(stated: str, confirmed: str) -> str:
+    """In SQL, the day since which a page counts as verified, of that which it states itself."""
+    return f"greatest(CASE WHEN {stated} <= {TODAY} + {AHEAD.days} THEN {stated} END, {confirmed})"

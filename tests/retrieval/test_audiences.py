@@ -1,0 +1,125 @@
+"""P47: what was made of a page follows it to its readers, wherever the page stands by then."""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+from sqlalchemy import Connection, text
+
+from retrieval import audiences
+from retrieval.db import Database
+
+OPEN, NARROW = ("everyone",), ("group:S1",)
+SAID = "The bonus is 4 million."
+
+
+def put(
+    connection: Connection,
+    audience: tuple[str, ...],
+    *,
+    source: str = "wiki",
+    path: str = "bonus.md",
+    said: str = SAID,
+) -> int:
+    """A page, at once with what an index has of it."""
+    document_id: int = connection.execute(
+        text("""
+            INSERT INTO documents (tenant_id, audience_id, source, path, title, url, text,
+                                   content_hash)
+            VALUES ('acme', :audience_id, :source, :path, 'Bonus', 'u', :said, 'h')
+            RETURNING document_id
+        """),
+        {
+            "audience_id": audiences.load_ids(connection, [audience])[audience],
+            "source": source,
+            "path": path,
+            "said": said,
+        },
+    ).scalar_one()
+    return document_id
+
+
+def remove(connection: Connection, source: str = "wiki") -> None:
+    connection.execute(text("DELETE FROM documents WHERE source = :source"), {"source": source})
+
+
+def move(connection: Connection, path: str, said: str = SAID) -> None:
+    connection.execute(
+        text("UPDATE documents SET path = :path, text = :said WHERE path = 'bonus.md'"),
+        {"path": path, "said": said},
+    )
+
+
+def answer_from(connection: Connection, document_id: int) -> None:
+    """An answer that rests on a page, and two cases that name the page."""
+    found = {"document_id": document_id, "section_id": 1, "doc": "bonus.md"}
+    gold = json.dumps([{"doc": "bonus.md", "source": "wiki"}])
+    connection.execute(
+        text("""
+            INSERT INTO traces (tenant_id, surface, question, kept, candidates)
+            VALUES ('acme', 'slack', 'how much?', '{1}', CAST(:found AS jsonb))
+        """),
+        {"found": json.dumps([found])},
+    )
+    connection.execute(
+        text("""
+            INSERT INTO eval_cases (case_id, tenant_id, state, origin, type, question, gold_any,
+                                    page_wrong_path, page_wrong_source)
+            VALUES ('named', 'acme', 'approved', 'import', '', 'how much?', :gold, NULL, NULL),
+                   ('wrong', 'acme', 'approved', 'import', '', 'how much?', '[]', 'bonus.md',
+                    'wiki')
+        """),
+        {"gold": gold},
+    )
+
+
+def count_read(database: Database) -> Mapping[str, int]:
+    """How much everyone reads of each table."""
+    with database.transaction() as connection:
+        return {
+            table: connection.execute(text(f"SELECT count(*) FROM {table}")).scalar_one()
+            for table in ("traces", "eval_cases")
+        }
+
+
+def narrow(connection: Connection) -> None:
+    ids = connection.execute(text("SELECT document_id FROM documents WHERE title = 'Bonus'"))
+    audiences.assign(connection, NARROW, list(ids.scalars()))
+
+
+WAYS: dict[str, tuple[Any, ...]] = {
+    "where it was": (remove, lambda c: put(c, NARROW)),
+    "in another source": (remove, lambda c: put(c, NARROW, source="hr", said="Another text.")),
+    "with its text": (remove, lambda c: put(c, NARROW, source="hr", path="pay.md")),
+    "narrowed later": (remove, lambda c: put(c, OPEN, source="hr", path="pay.md"), narrow),
+    "as a copy that was there": (lambda c: put(c, NARROW, source="hr", path="pay.md"), remove),
+    "moved": (narrow, lambda c: move(c, "pay.md")),
+    "moved, then narrowed": (lambda c: move(c, "pay.md", "It is 5 million."), narrow),
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_p47_what_was_made_of_a_page_is_for_its_readers_wherever_it_stands(
+    database: Database, way: str
+) -> None:
+    with database.unrestricted.transaction() as connection:
+        answer_from(connection, put(connection, OPEN))
+        # Nothing of these is theirs.
+        put(connection, OPEN, source="other", path="lunch.md", said="Lunch is at noon.")
+        put(connection, NARROW, source="other", path="empty.md", said="")
+    assert count_read(database)["traces"] == 1 and count_read(database)["eval_cases"] == 2
+    for step in WAYS[way]:
+        with database.unrestricted.transaction() as connection:
+            step(connection)
+    assert count_read(database)["traces"] == count_read(database)["eval_cases"] == 0
+
+
+def test_a_page_that_comes_back_for_more_readers_is_theirs(database: Database) -> None:
+    with database.unrestricted.transaction() as connection:
+        answer_from(connection, put(connection, NARROW))
+        assert count_read(database)["eval_cases"] == 0
+        remove(connection)
+        put(connection, OPEN)
+    assert count_read(database)["eval_cases"] == 2
+    assert count_read(database)["traces"] == 0  # it rests on what the page was
