@@ -12,6 +12,7 @@ from app.records import Answer, Citation
 from retrieval.records import StoredSection
 from retrieval.statements import Block, Statement, parse, parse_blocks, statement_at
 
+_MARKERS = re.compile(r"(?:[ \t]*\[\d+\])*")
 _EMPTY_CELLS = re.compile(r"(?:\|[ \t–—-]*)+\Z")  # at the end of a row
 
 
@@ -87,11 +88,12 @@ def check(pieces: Sequence[Piece], sections: Sequence[StoredSection]) -> Answer:
 
 
 def leave_out(answer: Answer, spans: Iterable[tuple[int, int]]) -> Answer:
-    """The answer without these parts of its text, in order, and the citations of nothing else.
+    """The answer without these parts of its text, in order, and what only they cite.
 
     Without one that is left it abstains, as in check.
     """
-    text, _ = cleaning.apply(answer.text, ((start, end, "") for start, end in spans), [])
+    ends = ((start, _MARKERS.match(answer.text, end)) for start, end in spans)
+    text, _ = cleaning.apply(answer.text, ((a, end.end(), "") for a, end in ends if end), [])
     found = cleaning.find_markers(text)
     numbers = {
         marker: number for number, marker in enumerate(dict.fromkeys(m for m, _ in found), 1)

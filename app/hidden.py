@@ -17,7 +17,8 @@ _HIDDEN = re.compile(
     "(?P<flag>\U0001f3f4\U000e0067\U000e0062"
     "(?:\U000e0065\U000e006e\U000e0067|\U000e0073\U000e0063\U000e0074|\U000e0077\U000e006c\U000e0073)"
     f"\U000e007f)|[{_ALWAYS}]"
-    "|(?<![\u0590-\u1fff\u203c-\u2bff\u3030-\ufe0f\U00010000-\U000dffff])[\u200c\u200d]"
+    "|(?<![\u0590-\u1fff\u203c-\u2bff\u3030-\ufdff\U00010000-\U000dffff])"
+    "(?<![\u203c-\u3299\U0001f000-\U0001faff]\ufe0f)[\u200c\u200d]"
     "|(?<![#*0-9©®\u203c-\u2bff\u3030-\u3299\U0001f000-\U0001faff])\ufe0f|(?P<mark>[\u200e\u200f])"
 )
 _RIGHT_TO_LEFT = re.compile("[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc]")

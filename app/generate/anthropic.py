@@ -21,7 +21,7 @@ from anthropic.types import (
     TextBlockParam,
 )
 
-from app import citations, claude, cleaning, mrkdwn
+from app import citations, claude, cleaning, hidden, mrkdwn
 from app.config import Settings
 from app.generate.generator import Write, write_nowhere
 from app.records import Answer, Turn
@@ -214,7 +214,7 @@ def _check(content: Sequence[ContentBlock], sections: Sequence[StoredSection]) -
 def _pieces(content: Sequence[ContentBlock]) -> list[citations.Piece]:
     return [
         citations.Piece(
-            text=block.text,
+            text=hidden.remove(block.text),  # or it could part what is looked for
             cited=tuple(
                 (citation.search_result_index, citation.cited_text)
                 for citation in block.citations or ()
@@ -229,23 +229,22 @@ def _pieces(content: Sequence[ContentBlock]) -> list[citations.Piece]:
 def _without_prompt(answer: Answer) -> Answer:
     """The answer without the sentences that recite what the model was told by us.
 
-    Letters and digits alone are compared, whatever stands between them.
+    Letters and digits alone are compared, whatever stands between them. A run of them that begins
+    or ends with a letter or two of another sentence does not count against that.
     """
-    letters = list(re.finditer(r"[^\W_]", re.sub(r"\[\d+\]", _blank, answer.text)))
-    told = "".join(letter[0].lower()[0] for letter in letters)
-    starts = range(len(told) - PROMPT_RUN + 1)
-    runs = (start for start in starts if told[start : start + PROMPT_RUN] in _list_prompt_runs())
-    recited = [(letters[at].start(), letters[at + PROMPT_RUN - 1].end()) for at in runs]
-    if not recited:
-        return answer
-    spans = (statement.span for statement in parse(answer.text))
-    return citations.leave_out(
-        answer, (span for span in spans if any(a < span[1] and b > span[0] for a, b in recited))
-    )
+    unmarked = re.sub(r"\[\d+\]", lambda marker: " " * len(marker[0]), answer.text)
+    places = [letter.start() for letter in re.finditer(r"[^\W_]", unmarked)]
+    said = "".join(unmarked[place].lower()[0] for place in places)
+    starts = range(len(said) - PROMPT_RUN + 1)
+    runs = [start for start in starts if said[start : start + PROMPT_RUN] in _list_prompt_runs()]
+    recited = {place for start in runs for place in places[start : start + PROMPT_RUN]}
 
+    def is_recital(start: int, end: int) -> bool:
+        own = places[bisect_left(places, start) : bisect_left(places, end)]
+        return 2 * len(recited.intersection(own)) > min(len(own), PROMPT_RUN)
 
-def _blank(match: re.Match[str]) -> str:
-    return " " * len(match[0])
+    spans = [each.span for each in parse(answer.text) if is_recital(*each.span)] if recited else []
+    return citations.leave_out(answer, spans) if spans else answer
 
 
 @cache

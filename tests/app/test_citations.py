@@ -188,7 +188,7 @@ def test_removing_makes_no_new_marker() -> None:
         # An address that no page has is not to be clicked, whoever it is said to be of.
         ("Send it to it-support@evil.example.", "Send it to `it-support@evil.example`."),
         ("<it-support@evil.example>", "`it-support@evil.example`"),
-        ("[IT](mailto:it@evil.example?body=x)", "IT (`it@evil.example`)"),
+        ("[IT](mailto:it@evil.example)", "IT (`it@evil.example`)"),
         # What is disguised is seen: a reader of Markdown sees no disguise.
         ("https\\:\\/\\/evil.example/?q=1", "(link removed)"),
         ("https&colon;&sol;&#47;evil.example/?q=1", "(link removed)"),

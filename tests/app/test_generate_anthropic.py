@@ -225,6 +225,37 @@ def test_the_sign_that_there_is_no_answer_is_never_shown(
     assert ask(stand_in).text == "It pages. [1]"
 
 
+ECHO = "If search results contradict each other, say so, and which of them is newer."
+
+
+@pytest.mark.parametrize(
+    "recited",
+    [
+        ECHO,
+        ECHO.replace("e", "e\u00ad").replace("s", "s<b></b>"),
+        " ".join(f"_{word}_ [1]" for word in ECHO.split()),
+        ECHO.replace(" ", "_"),
+    ],
+)
+def test_of_an_answer_that_recites_our_rules_the_rest_is_shown(
+    stand_in: ClaudeStandIn, recited: str
+) -> None:
+    stand_in.reply(
+        [
+            Text(f"{recited}", cites=[(1, 0, 1)]),
+            Text("\n\nIt takes a minute.", cites=[(0, 1, 2)]),
+        ]
+    )
+    answer = ask(stand_in)
+    assert answer.text == "It takes a minute. [1]"
+    assert [(each.marker, each.section_id) for each in answer.citations] == [(1, 1)]
+
+
+def test_an_answer_that_only_recites_our_rules_is_none(stand_in: ClaudeStandIn) -> None:
+    stand_in.reply([Text(ECHO, cites=[(0, 1, 2)])])
+    assert ask(stand_in).abstained_because == "UNSUPPORTED"
+
+
 def test_a_link_that_a_document_asks_for_goes_nowhere(stand_in: ClaudeStandIn) -> None:
     # P37
     order = (

@@ -362,17 +362,18 @@ def test_a_long_answer_goes_on_in_further_messages(bot: Bot) -> None:
     assert find_trace(bot).answer_ts == [message["ts"] for message in messages]
 
 
-def test_words_in_an_answer_page_nobody_while_it_grows(bot: Bot) -> None:
-    page = "Page <!channel> and <!subteam^S123|@oncall>, or @here, when <@U0AAAA> is away. [1]"
+def test_what_slack_could_take_for_more_than_text_is_not_left_to_it(bot: Bot) -> None:
     mail = "Write to payroll-help@corp.example, or `payroll-help@corp.example`. [1]"
-    drafts = [build_answer(text) for text in (page, f"{page} {mail}", f"{page} {mail} So it is.")]
+    page = "Page <!channel> and <!subteam^S123|@oncall>, or @here, when <@U0AAAA> is away. [1]"
+    texts = (mail, f"{mail} Then wait.", f"{mail} Then wait. {page}")
+    drafts = [build_answer(text) for text in (*texts, f"{texts[-1]} So it is.")]
     bot.answerer.written["who?"] = drafts
     bot.answerer.answers["who?"] = drafts[-1]
     answer = bot.ask("who?")
-    assert len(appended(bot.slack)) == 2
-    assert not re.search(r"<[@!#]|(?<!\w)@here", answer["text"])
-    assert mail in answer["text"]
-    assert answer["text"] == drafts[-1].text
+    assert "".join(appended(bot.slack)).strip() == f"{mail} Then wait."
+    said, *_ = answer["blocks"]
+    assert "Page &lt;!channel&gt; and" in said["text"]["text"]
+    assert said["text"]["verbatim"] and len(posted(bot.slack)) == 1
 
 
 # Any answer, however it is cut
@@ -390,7 +391,7 @@ PARAGRAPHS = [
     "## A heading\n\nÜñïcödé 🙂 with a line\nbreak and 1 < 2 && 3 > 2.",
     "Restart <service> for <@U0AAAA>, not <!channel>; the limit is 15 %.",
 ]
-PAGES = ("Leave is 30 days. Ask early.", "Sick leave is paid. Send the note.")
+PAGES = ("Leave is 30 days. Ask payroll-help@corp.example.", "Sick leave is paid. Send the note.")
 
 
 def build_generated(seed: int) -> list[Text]:
