@@ -20,7 +20,7 @@ demo: $(VENV)/.installed
 		"do we get shares or stock options?"
 
 test: $(VENV)/.installed
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n 2 --dist loadfile
 
 lint: $(VENV)/.installed
 	$(BIN)/ruff format --check .

@@ -25,7 +25,6 @@ from retrieval.embedding import Embedder
 from tests.app.bot import Bot, Json, connected, find_rows
 from tests.app.callers import SECRET, Caller, Reply, sign
 from tests.app.test_actions import add_document, open_form, send, votes
-from tests.app.test_hostile_text import find_streamed_faults
 from tests.app.test_web import serving as listening
 from tests.retrieval.pages import build_retriever, ingest, page
 from tests.stand_ins import slack_payloads
@@ -306,7 +305,7 @@ def test_the_beginning_of_an_answer_does_not_stay_without_its_end(bot: Bot) -> N
 
 
 LONG = "\n\n".join(
-    f"Paragraph {number} of the answer says what there is to say of its number." * 3
+    " ".join([f"Paragraph {number} of the answer says what there is to say of its number."] * 3)
     for number in range(12)
 )
 PIECES = [LONG[:end] for end in range(100, len(LONG) + 100, 100)]  # of 100 characters
@@ -434,19 +433,17 @@ def test_a_post_waits_as_told_while_other_channels_go_on(bot: Bot) -> None:
 PINGING = "Page <!channel> and <!subteam^S123|@oncall>, or @here, when <@U0AAAA> is away."
 
 
-@pytest.mark.parametrize("is_seen_growing", [True, False], ids=["growing", "whole"])
-def test_what_a_page_says_of_calling_people_calls_nobody(bot: Bot, is_seen_growing: bool) -> None:
+@pytest.mark.parametrize("is_written", [True, False], ids=["written", "whole"])
+def test_what_a_page_says_of_calling_people_calls_nobody(bot: Bot, is_written: bool) -> None:
     source = section(1, title=PINGING, heading_path=(PINGING,), owner=PINGING)
     texts = [PINGING, " It is so.", " Really so.", " Yes."]
     drafts = [write(*texts[:count], among=[source]) for count in range(1, 5)]
-    bot.answerer.written["who do I page?"] = drafts if is_seen_growing else []
+    bot.answerer.written["who do I page?"] = drafts if is_written else []
     bot.answerer.answers["who do I page?"] = drafts[-1]
     answer = bot.ask("who do I page?")
-    assert bool(bot.slack.calls("chat.startStream")) == is_seen_growing
     for call in (call for method in SHOWING for call in bot.slack.calls(method)):
         assert not re.search(r"<[@!#]", str([call.params.get("text"), call.params.get("blocks")]))
-    streamed = [call.params["markdown_text"] for call in bot.slack.calls("chat.appendStream")]
-    assert find_streamed_faults("".join(streamed)) == []
+    assert not bot.slack.calls("chat.appendStream")  # Slack has no escape for it there
     assert "verbatim': False" not in str(answer["blocks"])
     assert "Page " in answer["text"] and "when " in answer["text"]
 

@@ -104,7 +104,7 @@ class Bot:
             admins=frozenset({ADMIN}),
             experts=experts or {},
             channels=dict(channels or {}),
-            **more,
+            **{"questions_per_person": 1_000, **more},
         )
         self.executor = Watched(4)
         client = posting.build_client(slack.bot_token, slack.api_url)
