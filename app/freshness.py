@@ -49,7 +49,7 @@ def mark(
     return tuple(
         replace(
             each,
-            is_stale=_is_stale(each, validity),
+            is_stale=validity.is_stale(each),
             caveat=_build_caveat(each, citations, validity),
             differs_from=tuple(_name_different(each, replaced)),
             superseded_by=None if each.document_id in circular else each.superseded_by,
@@ -146,19 +146,13 @@ def _show(words: str) -> str:
     return shown if _PLAIN.fullmatch(shown) else f"`{shown}`"
 
 
-def _is_stale(citation: Citation, validity: Validity) -> bool:
-    days = citation.freshness_days or validity.freshness_days
-    verified_at = citation.verified_at
-    return verified_at is not None and (validity.today - verified_at).days > days
-
-
 def _build_caveat(
     citation: Citation, citations: Sequence[Citation], validity: Validity
 ) -> str | None:
     today = validity.today
     newer = next((each for each in citations if editions.is_older(citation, each, today)), None)
     dated = citation.dated
-    is_stale = _is_stale(citation, validity)
+    is_stale = validity.is_stale(citation)
     if is_stale and citation.verified_at:
         age = _build_age((today - citation.verified_at).days)
         dated = f"last verified {citation.verified_at:%Y-%m-%d}, {age} ago"

@@ -9,6 +9,7 @@ from slack_bolt.oauth.oauth_settings import OAuthSettings
 from slack_sdk import WebClient
 from slack_sdk.oauth.state_store.sqlalchemy import SQLAlchemyOAuthStateStore
 
+from app import rights
 from app.installations import Installations, find_tenant_id
 
 INSTALL_PATH = "/slack/install"
@@ -16,9 +17,9 @@ REDIRECT_PATH = "/slack/oauth_redirect"
 STATE_S = 600  # to press *Allow* in; as slack_sdk has it
 # As manifest.yml has them.
 SCOPES = (
-    *("app_mentions:read", "assistant:write", "channels:read", "chat:write", "commands"),
-    *("files:write", "groups:read", "im:history", "im:read", "mpim:read", "reactions:read"),
-    *("reactions:write", "usergroups:read", "users:read"),
+    *("app_mentions:read", "assistant:write", "chat:write", "commands", "files:write"),
+    *("im:history", "reactions:read", "reactions:write"),
+    *rights.SCOPES,
 )
 
 log = logging.getLogger(__name__)

@@ -3,11 +3,22 @@
 from collections.abc import Collection, Sequence, Set
 from dataclasses import dataclass, replace
 from datetime import date
+from typing import Protocol
 
 from retrieval import editions
 from retrieval.lexical import build_words
 from retrieval.records import Candidate, PassedOver, StoredSection
 from retrieval.tuning import Tuning
+
+
+class Dated(Protocol):
+    """What says when its page was last verified: a section, or what cites one."""
+
+    @property
+    def verified_at(self) -> date | None: ...
+
+    @property
+    def freshness_days(self) -> int | None: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,10 +34,10 @@ class Validity:
         """Whether somebody has verified the page lately enough."""
         return section.verified_at is not None and not self.is_stale(section)
 
-    def is_stale(self, section: StoredSection) -> bool:
+    def is_stale(self, page: Dated) -> bool:
         """Whether it was verified too long ago; what has no date is neither stale nor fresh."""
-        days = section.freshness_days or self.freshness_days
-        return section.verified_at is not None and (self.today - section.verified_at).days > days
+        days = page.freshness_days or self.freshness_days
+        return page.verified_at is not None and (self.today - page.verified_at).days > days
 
     def holds(self, section: StoredSection) -> bool:
         """Whether nothing is known against the page."""

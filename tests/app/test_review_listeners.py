@@ -1,6 +1,7 @@
 """Flagged answers and answers given by hand, from the click to the reviewers' decision."""
 
 import json
+import time
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -110,6 +111,13 @@ def flag(bot: Bot, message: Json, user_id: str = "U1") -> Json:
     """Vote against an answer; what the reviewers see once it stands there."""
     vote(bot, message, user_id=user_id)
     return wait_until_shown(bot.slack, f"<@{user_id}>")
+
+
+def wait_until_kept(database: Database) -> None:
+    """Return once the place of the message that the reviewers see is in the database."""
+    deadline = time.monotonic() + 10
+    while not any(case.review_ts for case in find_cases(database)):
+        assert time.monotonic() < deadline
 
 
 def find_cases(database: Database) -> list[Case]:
@@ -286,6 +294,7 @@ def test_when_the_question_is_edited_the_message_goes(bot: Bot, answer: Json) ->
     flag(bot, answer)
     question = next(each for each in bot.slack.messages("C1") if each["ts"] == answer["thread_ts"])
     edited = bot.slack.edit({**question, "channel": "C1"}, "<@U0BOT> how wide is it?")
+    wait_until_kept(bot.database)
     bot.settle(bot.slack.send_event(edited))
     assert find_reviews(bot) == []
 

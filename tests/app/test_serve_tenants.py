@@ -91,6 +91,18 @@ def save(process: Process, **said: Any) -> None:
     }
 
 
+def save_expiring(process: Process) -> None:
+    """Have an installation be there whose token ends soon."""
+    process.slack.oauth.refresh_tokens = {"xoxe-1"}
+    save(
+        process,
+        team_id="T1",
+        bot_token="xoxb-old",
+        bot_refresh_token="xoxe-1",
+        bot_token_expires_in=30,
+    )
+
+
 def build_mention(
     slack: SlackStandIn, team_id: str, *, bot_user_id: str = "U0BOT", **said: Any
 ) -> Json:
@@ -164,14 +176,7 @@ def test_p50_an_organisation_that_installed_it_is_answered_in_each_of_its_worksp
 def test_p51_a_token_is_refreshed_and_an_installation_outlives_the_process(
     process: Process, database: Database, embedder: Embedder
 ) -> None:
-    process.slack.oauth.refresh_tokens = {"xoxe-1"}
-    save(
-        process,
-        team_id="T1",
-        bot_token="xoxb-old",
-        bot_refresh_token="xoxe-1",
-        bot_token_expires_in=30,
-    )
+    save_expiring(process)
     later = Process(process.slack, database, embedder)
     for each in (process, later):
         with each.serving(database) as caller:
@@ -184,14 +189,7 @@ def test_p51_a_token_is_refreshed_and_an_installation_outlives_the_process(
 def test_a_token_that_ends_while_nobody_asks_is_refreshed(
     process: Process, database: Database
 ) -> None:
-    process.slack.oauth.refresh_tokens = {"xoxe-1"}
-    save(
-        process,
-        team_id="T1",
-        bot_token="xoxb-old",
-        bot_refresh_token="xoxe-1",
-        bot_token_expires_in=30,
-    )
+    save_expiring(process)
     process.tenants.refresh_tokens()
     client = process.tenants.find_client("T1")
     assert client is not None and client.token not in ("xoxb-old", None)

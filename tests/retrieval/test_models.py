@@ -56,6 +56,16 @@ def build_live(database: Database, embedder: Embedder, load: Loader, **more: Any
     return replace(build_retriever(database, embedder), models=Models(load, **more))
 
 
+def open_waiting(
+    database: Database, embedder: Embedder, mirrored: Embedder
+) -> tuple[Retriever, Loader]:
+    """The search over two pages, and what loads the next model once it may."""
+    ingest(database, embedder, LEAVE, VPN)
+    load = Loader(mirrored)
+    load.may.clear()
+    return build_live(database, embedder, load), load
+
+
 def find_states(database: Database) -> list[tuple[int, str]]:
     with database.transaction() as connection:
         return [(each.generation_id, each.state) for each in generations.load_all(connection)]
@@ -88,10 +98,7 @@ def rebuild(database: Database, mirrored: Embedder) -> tuple[int, int]:
 def test_the_generation_before_is_searched_until_the_model_is_there(
     database: Database, embedder: Embedder, mirrored: Embedder
 ) -> None:
-    ingest(database, embedder, LEAVE, VPN)
-    load = Loader(mirrored)
-    load.may.clear()
-    retriever = build_live(database, embedder, load)
+    retriever, load = open_waiting(database, embedder, mirrored)
     old, new = rebuild(database, mirrored)
     assert [find_searched(retriever) for _ in range(3)] == [old] * 3
     load.may.set()
@@ -104,10 +111,7 @@ def test_the_generation_before_is_searched_until_the_model_is_there(
 def test_a_question_between_its_two_transactions_goes_on_after_a_flip(
     database: Database, embedder: Embedder, mirrored: Embedder
 ) -> None:
-    ingest(database, embedder, LEAVE, VPN)
-    load = Loader(mirrored)
-    load.may.clear()
-    retriever = build_live(database, embedder, load)
+    retriever, load = open_waiting(database, embedder, mirrored)
     made: list[tuple[int, int]] = []
 
     def flip(query: Query) -> Query:
@@ -124,10 +128,7 @@ def test_a_question_between_its_two_transactions_goes_on_after_a_flip(
 def test_a_question_whose_generation_is_dropped_is_searched_for_in_the_next(
     database: Database, embedder: Embedder, mirrored: Embedder
 ) -> None:
-    ingest(database, embedder, LEAVE, VPN)
-    load = Loader(mirrored)
-    load.may.clear()
-    retriever = build_live(database, embedder, load)
+    retriever, load = open_waiting(database, embedder, mirrored)
     made: list[tuple[int, int]] = []
 
     def flip(query: Query) -> Query:
