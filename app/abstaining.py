@@ -8,15 +8,21 @@ from itertools import chain
 
 from sqlalchemy import text
 
-from app import rewrite
+from app import freshness, rewrite
+from app.counting import list_names
 from app.records import Abstention, Nearest
 from retrieval.db import Database
+from retrieval.precedence import Validity
 from retrieval.records import Candidate, Query, Retrieval, StoredSection
 from retrieval.statements import parse
 
 # Of the floor, what makes a page worth a look; chosen. Of the sample's questions that are refused,
 # the answerable ones have 0.34 of it and more, and one off their topic 0.05.
 NEAR_SHARE = 0.3
+# What is told of every channel, whatever there is: it tells nobody that there is a page.
+IN_CHANNEL = "Here I use only pages for all who read along: ask me directly to search yours, too."
+AMONG_COMPANIES = "Other companies read here, so I looked only in what is public. Ask me directly."
+
 MOST_NAMED = 3  # names that no page mentions; who asks for more has pasted them
 
 # No dot, with which a name may be the address of a site, and no mark of Markdown's at an end.
@@ -43,20 +49,21 @@ def load_searched(database: Database) -> Searched:
 
 
 def explain(
-    reason: Abstention, query: Query, searched: Searched, *, unknown: Sequence[str] = ()
+    reason: Abstention, query: Query, searched: Searched | None, *, unknown: Sequence[str] = ()
 ) -> str:
     """Why there is no answer, as a colleague would say it, and where we looked.
 
-    unknown are the names of an UNKNOWN_IDENTIFIER, as typed.
+    unknown are the names of an UNKNOWN_IDENTIFIER, as typed. Without searched, nothing is told of
+    what there is for the asker alone.
     """
-    if not searched.page_count:
-        return "I have no pages to look in yet, so I can't answer this."
-    pages = _pages(searched)
+    if searched is not None and not searched.page_count:
+        return "There are no pages that I may use here, so I can't answer this."
+    pages = _pages(searched) if searched else "the pages that I could show"
     if reason == "UNKNOWN_IDENTIFIER":
         shown = [_neutralise(name) for name in unknown[:MOST_NAMED]]
         more = len(unknown) - len(shown)
-        named = _list([*shown, *([f"{more} more"] if more else [])], "or")
-        if searched.page_count == 1:
+        named = list_names([*shown, *([f"{more} more"] if more else [])], "or")
+        if searched is not None and searched.page_count == 1:
             return f"{pages[0].upper()}{pages[1:]} does not mention {named}."
         return f"None of {pages} mentions {named}."
     if reason == "UNSUPPORTED":
@@ -66,7 +73,7 @@ def explain(
     return f"I couldn't find this in {pages}.{looked_for}"
 
 
-def find_nearest(reason: Abstention, retrieval: Retrieval) -> Nearest | None:
+def find_nearest(reason: Abstention, retrieval: Retrieval, validity: Validity) -> Nearest | None:
     """The section that came nearest, of those that the search found for this asker.
 
     Where even the best is far below the floor, it is one that has a word of the question in its
@@ -89,6 +96,7 @@ def find_nearest(reason: Abstention, retrieval: Retrieval) -> Nearest | None:
         title=section.title,
         heading_path=section.heading_path,
         url=section.url,
+        caveat=freshness.find_caveat(section, validity),
     )
 
 
@@ -122,7 +130,7 @@ def _find_named(section: StoredSection) -> frozenset[str]:
 def _pages(searched: Searched) -> str:
     count = searched.page_count
     number = "the one page" if count == 1 else f"the {count:,} pages"
-    return f"{number} of {_list(searched.sources, 'and')}" if searched.sources else number
+    return f"{number} of {list_names(searched.sources)}" if searched.sources else number
 
 
 def _neutralise(name: str) -> str:
@@ -130,7 +138,3 @@ def _neutralise(name: str) -> str:
     an address would become a link, and a handle might call somebody."""
     flat = " ".join(name.replace("`", "'").split())
     return flat if _HARMLESS.fullmatch(flat) else f"`{flat}`"
-
-
-def _list(names: Sequence[str], conjunction: str) -> str:
-    return f" {conjunction} ".join(filter(None, [", ".join(names[:-1]), names[-1]]))

@@ -3,14 +3,16 @@
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import cache, partial
 from time import perf_counter
 from typing import TYPE_CHECKING
 from uuid import UUID
 
-from app import abstaining, freshness, traces
+from app import abstaining, freshness, successors, traces
 from app.generate.generator import Generator
 from app.records import Abstention, Answer, Arrival, Turn
 from app.searching import search
+from retrieval.errors import FootnoteError
 from retrieval.precedence import Validity
 from retrieval.records import Retrieval
 from retrieval.retrieve import Retriever
@@ -40,6 +42,10 @@ class Writing:
     answer: Answer  # so far, checked like the whole; its end may still change
 
 
+class Narrowed(FootnoteError):
+    """What an answer was made from is not for who asks any more; asking again later helps."""
+
+
 Stage = Searching | Reading | Writing
 Tell = Callable[[Stage], None]  # what it raises ends the answering
 
@@ -56,6 +62,7 @@ class Answerer:
     generator: Generator
     rewriter: "Rewriter | None" = None  # None: questions are worded by rules alone
     freshness_days: int = 365  # a page verified longer ago is cited with a warning
+    name_owners: Callable[[str], str] = str  # the owners of a page as people call them
 
     def reading_as(self, audiences: Iterable[str]) -> "Answerer":
         """The same parts, answering from what one of these audiences may read."""
@@ -73,8 +80,8 @@ class Answerer:
         tell is told of each stage as it begins, of writing again as it goes on; of none for an
         index without pages. Raises GenerationError when Claude gave nothing usable, ConfigError
         when Claude does not take the key or the model, IndexMismatch when another embedding model
-        built the index, and what tell and before_saving do; the trace then holds what was found so
-        far.
+        built the index, Narrowed, and what tell and before_saving do; the trace then holds what was
+        found so far.
         """
         return self.retrieve_and_answer(turns, trace_id, before_saving, tell)[1]
 
@@ -103,6 +110,8 @@ class Answerer:
             "generate": round((end - generating) * 1000, 1),
             "total": round((end - start) * 1000, 1),
         }
+        if not traces.is_readable(database, trace_id):
+            raise Narrowed("A page has got another audience.")
         before_saving()
         traces.save_answer(
             database, trace_id, answer, settings=self.generator.settings, stage_ms=stage_ms
@@ -114,10 +123,13 @@ class Answerer:
 
         validity = Validity(today=datetime.now(UTC).date(), freshness_days=self.freshness_days)
         replaced = freshness.find_replaced(retrieval)
-        circular = freshness.find_circular(retrieval)
+        named = successors.load_named(self.retriever.database, retrieval)
+        replacing = successors.find(retrieval, named)
+        # Once an answer, whatever Slack says of them.
+        name_owners = cache(self.name_owners)
 
         def judge(answer: Answer) -> Answer:
-            marked = freshness.mark(answer.citations, validity, replaced, circular)
+            marked = freshness.mark(answer.citations, validity, replaced, replacing, name_owners)
             return freshness.open_with_warning(replace(answer, citations=marked), validity)
 
         def write(answer: Answer) -> None:
@@ -130,12 +142,15 @@ class Answerer:
             answer = Answer(text="", abstained_because=_find_reason(retrieval))
         if answer.abstained_because is None:
             return judge(answer)
-        searched = abstaining.load_searched(self.retriever.database)
-        text = abstaining.explain(
-            answer.abstained_because, query, searched, unknown=retrieval.unknown
+        explain = partial(
+            abstaining.explain, answer.abstained_because, query, unknown=retrieval.unknown
         )
-        nearest = abstaining.find_nearest(answer.abstained_because, retrieval)
-        return replace(answer, text=text, nearest=nearest)
+        return replace(
+            answer,
+            text=explain(abstaining.load_searched(self.retriever.database)),
+            text_for_others=explain(None),
+            nearest=abstaining.find_nearest(answer.abstained_because, retrieval, validity),
+        )
 
 
 def _find_reason(retrieval: Retrieval) -> Abstention:

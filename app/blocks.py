@@ -1,5 +1,6 @@
 """Answer to Slack messages, under Slack's limits by construction."""
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -7,7 +8,7 @@ from typing import Any
 from app import mrkdwn
 from app.escalation import Escalation
 from app.feedback import Vote
-from app.records import Answer, Citation, Nearest
+from app.records import Answer, Citation, Nearest, Successor
 
 Block = dict[str, Any]
 
@@ -18,7 +19,8 @@ MESSAGE_TEXT = 10_000
 FALLBACK_TEXT = 3_900  # chat.update takes 4,000
 LABEL_LENGTH = 200  # with a URL and an owner, a source's line stays under BLOCK_TEXT
 OWNER_LENGTH = 60
-RELATION_LENGTH = 80  # of which there are at most three
+RELATION_LENGTH = 100  # of which there are at most three
+LINK_LENGTH = 500  # of one of them, with its label, that is a link
 MOST_BUTTONS = 5  # below an answer, of those that say that a page is still true; chosen
 FEW_SOURCES = 3  # of more the list is folded; chosen
 QUESTION_LENGTH = 500  # of one that is passed on; escaped, it still fits a block
@@ -26,6 +28,8 @@ QUESTION_LENGTH = 500  # of one that is passed on; escaped, it still fits a bloc
 # The action_ids of the buttons.
 FEEDBACK, SAY_MORE, ASK_PERSON, RESOLVED = "feedback", "say_more", "ask_person", "resolved"
 STILL_TRUE = "still_true"
+
+_MARKER = re.compile(r"\[\d+\]")
 
 THANKS: dict[Vote, str] = {
     1: "Thanks, your 👍 is counted. If something is wrong after all, 👎 takes its place.",
@@ -184,10 +188,23 @@ def build_source_line(citation: Citation) -> str:
     facts = [f"[{citation.marker}] {link}"]
     if age := citation.age:
         facts.append(age)
-    facts += (mrkdwn.quote(each, RELATION_LENGTH) for each in citation.relations)
+    if citation.replaced:
+        successor = _build_successor_link(citation.successor)
+        facts.append(f"replaced by {successor}" if successor else _quote(citation.replaced))
+    facts += map(_quote, citation.differences)
     if citation.owner:
         facts.append(mrkdwn.escape(_shorten(citation.owner, OWNER_LENGTH)))
     return " · ".join(facts)
+
+
+def _build_successor_link(page: Successor | None) -> str | None:
+    """A link to the page that replaces another one; None where there is none that fits."""
+    link = mrkdwn.link(page.url, _shorten(page.title, RELATION_LENGTH)) if page else ""
+    return link if link.startswith("<") and len(link) <= LINK_LENGTH else None
+
+
+def _quote(relation: str) -> str:
+    return mrkdwn.quote(relation, RELATION_LENGTH)
 
 
 def _build_source_blocks(citations: Sequence[Citation]) -> Iterator[Block]:
@@ -211,14 +228,55 @@ def build_still_true(document_id: int, label: str) -> Block:
     }
 
 
+def build_confirmed(shown: Sequence[Block], action_id: str, said: str) -> Message | None:
+    """What is said of the page that a button of a message is for, by its marker if it has one.
+
+    None where the button is gone: somebody else has just pressed it.
+    """
+    buttons = [button for block in shown for button in _find_buttons(block)]
+    button = next((each for each in buttons if each["action_id"] == action_id), None)
+    if button is None:
+        return None
+    line = f"✓ {' '.join([*_MARKER.findall(button['text']['text']), said])}"
+    return Message(text=line, blocks=(mrkdwn.build_context(line),))
+
+
+def put_in_place(shown: Sequence[Block], action_id: str, line: Message) -> tuple[Block, ...] | None:
+    """The blocks of a message of ours as they are, with a line in the place of a button.
+
+    None of an answer that has grown, where Slack shows us only what is below it: to change that
+    might take the answer away.
+    """
+    first = shown[0].get("text") or {}
+    if shown[0]["type"] in ("context", "actions") or str(first.get("text")).startswith("[1] <"):
+        return None
+    changed: list[Block] = []
+    for block in shown:
+        others = [each for each in _find_buttons(block) if each["action_id"] != action_id]
+        if len(others) == len(_find_buttons(block)):
+            changed.append(block)
+            continue
+        if "accessory" in block:
+            changed.append({name: each for name, each in block.items() if name != "accessory"})
+        elif others:
+            changed.append({**block, "elements": others})
+        changed += line.blocks
+    return tuple(changed)
+
+
+def _find_buttons(block: Block) -> list[Block]:
+    elements = [*block.get("elements", ()), block.get("accessory") or {}]
+    return [each for each in elements if each.get("type") == "button"]
+
+
 def _build_still_true_blocks(citations: Sequence[Citation]) -> Iterator[Block]:
-    """A block with a button for each stale page, if there is one."""
+    """A block with a button for each page that may be confirmed, if there is one."""
     markers: dict[int, int] = {}  # the first of each page
     for each in citations:
-        if each.is_stale and each.document_id is not None:
+        if each.is_due and each.document_id is not None:
             markers.setdefault(each.document_id, each.marker)
     buttons = [
-        build_still_true(document_id, f"[{marker}] is still true")
+        build_still_true(document_id, f"Still true? Confirm [{marker}]")
         for document_id, marker in markers.items()
     ]
     if buttons:
@@ -228,7 +286,8 @@ def _build_still_true_blocks(citations: Sequence[Citation]) -> Iterator[Block]:
 def _build_nearest_blocks(nearest: Nearest | None) -> Iterator[Block]:
     if nearest:
         link = mrkdwn.link(nearest.url, _shorten(nearest.place, LABEL_LENGTH))
-        yield mrkdwn.build_context(f"Nearest page, may not answer: {link}")
+        caveat = f" · ⚠️ {nearest.caveat}" if nearest.caveat else ""
+        yield mrkdwn.build_context(f"Nearest page, may not answer: {link}{caveat}")
 
 
 def _build_passed_on(asked: Escalation, workspace_url: str | None) -> str:

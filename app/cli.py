@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
@@ -44,6 +45,12 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 class _Commands(click.Group):
     """Shows an error that a person can do something about as one line, with status 1."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        for each in args:
+            if re.search("[\ud800-\udfff]", each):  # what stands for bytes of no character
+                raise click.ClickException(f"{each!r} is not written in UTF-8.")
+        return super().parse_args(ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
@@ -97,13 +104,13 @@ def ingest(
     from retrieval.sources import folder
     from retrieval.sources.catalog import Source
 
+    described = Source(name=source or path.resolve().name, path=path, base_url=base_url)
     if tenant in (None, settings.tenant_id):
-        syncing.refuse_named(settings, source or path.resolve().name)
+        syncing.refuse_named(settings, described)
     settings = settings.model_copy(update={"tenant_id": tenant} if tenant else {})
     click.echo(f"{len(folder.find_files(path)):,} files in {path}", err=True)
     opened = open_database(settings)
-    name = sync.name_source(opened, path, source)
-    described = Source(name=name, path=path, base_url=base_url)
+    sync.name_source(opened, path, source)
     cli_sync.run(sync.ingest, syncing.build_syncer(settings, opened), described, prune=prune)
 
 
@@ -120,6 +127,8 @@ def ask(
     from app.answering import ask
     from app.records import Turn
 
+    if len(questions) > 1 and not any(" " in question for question in questions):
+        raise click.UsageError(f'Put a question in quotes: footnote ask "{" ".join(questions)}"')
     answerer = parts.build_answerer(settings, open_reading(settings, audience))
     for number, question in enumerate(questions):
         asked = ask(answerer, [Turn(speaker="user", text=question)])

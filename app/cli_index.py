@@ -22,7 +22,7 @@ def list_generations(settings: Settings, as_json: bool) -> None:
     from app import indexes  # loading PyTorch takes seconds
 
     opened = commands.open_database(settings)
-    with opened.unrestricted.transaction() as connection:
+    with opened.transaction() as connection:
         listed = indexes.load(connection)
     if as_json:
         for each in listed:

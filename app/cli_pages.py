@@ -18,7 +18,7 @@ def verify(settings: Settings, pages: tuple[str, ...], by: str | None, source: s
 
     They count as verified today, until they are stale again. Either all of them do, or none.
     """
-    opened = commands.open_database(settings).unrestricted
+    opened = commands.open_database(settings)
     found = confirming.find_pages(opened, pages, source)
     confirming.confirm(opened, [page.document_id for page in found], by or getpass.getuser())
     for page in found:

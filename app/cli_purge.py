@@ -11,11 +11,12 @@ from sqlalchemy import Connection
 from app import commands, posting, purging, retention
 from app.config import Settings
 from app.counting import count
+from app.installations import Installations, find_tenant_id
 from app.purging import Purged
 from retrieval import purged, source_locks
 from retrieval.db import Database
 from retrieval.errors import ConfigError
-from retrieval.purged import Page
+from retrieval.purged import Key
 
 _USER_ID = re.compile(r"[UW][A-Z0-9]+")
 
@@ -58,7 +59,7 @@ def purge(
     elif path is None:
         _purge(settings, opened, _build_expiry(settings), yes=yes)
     else:
-        with opened.unrestricted.transaction() as connection:
+        with opened.transaction() as connection:
             page = purging.find_page(connection, path, source)
         if readmit:
             _readmit(opened, page)
@@ -73,43 +74,58 @@ def _build_expiry(settings: Settings) -> Purge:
     return partial(retention.purge_expired, days=settings.retention_days, now=datetime.now(UTC))
 
 
-def _readmit(opened: Database, page: Page) -> None:
-    with opened.unrestricted.transaction() as connection:
+def _readmit(opened: Database, page: Key) -> None:
+    with opened.transaction() as connection:
         if not purged.readmit(connection, page):
             raise ConfigError(f"{page.path!r} of source {page.source!r} was not purged.")
     click.echo("The page comes in again when its source is next read.")
 
 
 def _purge(settings: Settings, opened: Database, purge: Purge, *, yes: bool) -> None:
-    with purging.tried(opened, for_good=False) as connection:
+    with purging.tried(opened) as connection:
         found = purge(connection)
-    click.echo("\n".join(_tell(found, settings)))
+    token = _find_token(settings, opened)
+    click.echo("\n".join(_tell(found, settings, has_token=token is not None)))
     if not (any(found.counts.values()) or found.messages):
         return
     if not yes:
         click.confirm("Delete for good?", abort=True)
-    left = _take_back(settings, found)  # first: afterwards nobody knows any more where they are
-    with purging.tried(opened, for_good=True) as connection:
+    # First: afterwards nobody knows any more where they are.
+    left = _take_back(settings, token, found)
+    with opened.transaction() as connection:
         purge(connection)
     click.echo("Deleted.")
     if left:
         click.echo(f"{count(left, 'message')} of ours could not be deleted in Slack.", err=True)
 
 
-def _tell(found: Purged, settings: Settings) -> list[str]:
+def _find_token(settings: Settings, opened: Database) -> str | None:
+    """By which our messages can be deleted: the bot's own, or that of the tenant's installation."""
+    if settings.slack_bot_token is not None:
+        return settings.slack_bot_token.get_secret_value()
+    if settings.slack_client_id is None:
+        return None
+    bots = Installations(settings.slack_client_id, opened.engine).list_bots()
+    return next((bot.bot_token for bot in bots if find_tenant_id(bot) == opened.tenant_id), None)
+
+
+def _tell(found: Purged, settings: Settings, *, has_token: bool) -> list[str]:
     lines = [f"{what}: {number:,}" for what, number in found.counts.items() if number]
     if found.messages:
-        what = "" if settings.slack_bot_token else ", which stay, as SLACK_BOT_TOKEN is not set"
+        why = (
+            f"{settings.tenant_id} has not installed the app"
+            if settings.slack_client_id
+            else "SLACK_BOT_TOKEN is not set"
+        )
+        what = "" if has_token else f", which stay, as {why}"
         lines.append(f"messages of ours in Slack: {len(found.messages):,}{what}")
     return lines or ["nothing to delete"]
 
 
-def _take_back(settings: Settings, found: Purged) -> int:
+def _take_back(settings: Settings, token: str | None, found: Purged) -> int:
     """Delete our messages, if there is a token; how many of them may stand yet."""
-    if settings.slack_bot_token is None:
+    if token is None:
         return 0
-    client = posting.build_client(
-        settings.slack_bot_token.get_secret_value(), settings.slack_api_url
-    )
+    client = posting.build_client(token, settings.slack_api_url)
     gone = [posting.take_back(client, channel_id, ts) for channel_id, ts in found.messages]
     return gone.count(False)

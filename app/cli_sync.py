@@ -34,6 +34,8 @@ def sync_sources(settings: Settings, names: tuple[str, ...], prune: bool) -> Non
     if prune and not (names := _remove_retired(settings, opened, names)):
         return
     sources = syncing.find_sources(settings, names)
+    for line in syncing.narrow_renamed(settings, opened):
+        click.echo(line, err=True)
     syncer = syncing.build_syncer(settings, opened)
     failures = [failure for source in sources if (failure := _sync(syncer, source, prune=prune))]
     for failure in failures:
@@ -60,10 +62,11 @@ def _remove_retired(
     """Remove those sources that SOURCES does not name any more; the names that are left."""
     from retrieval import sync
 
+    checkouts = settings.footnote_home / syncing.CHECKOUTS
     named = {source.name for source in syncing.find_sources(settings)}
     left = []
     for name in names:
-        count = None if name in named else sync.remove(opened, name)
+        count = None if name in named else sync.remove(opened, checkouts, name)
         if count is None:
             left.append(name)
         else:

@@ -5,6 +5,8 @@ import subprocess
 from importlib import metadata
 from pathlib import Path
 
+from retrieval import git_environment
+
 APP = Path(__file__).parent
 PACKAGES = ("app", "retrieval")
 HASH_LENGTH = 12
@@ -27,11 +29,12 @@ def _find_commit(root: Path) -> str | None:
 
 
 def _ask_git(root: Path, *arguments: str) -> str | None:
-    command = ["git", "-C", str(root), *arguments]
+    command, own = ["git", "-C", str(root), *arguments], git_environment.build()
     try:
-        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+        ran = subprocess.run(command, capture_output=True, text=True, check=True, env=own)
     except (OSError, subprocess.CalledProcessError):
         return None
+    return ran.stdout.strip()
 
 
 def _find_version() -> str:

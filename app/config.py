@@ -2,18 +2,17 @@
 
 import json
 import re
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Literal
 from urllib.parse import urlsplit
 
-from cronsim import CronSim, CronSimError
 from platformdirs import user_data_path
 from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, ValidationError
 from pydantic.types import StringConstraints
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from app.channels import ChannelMode
+from retrieval import cron
 from retrieval.errors import ConfigError
 from retrieval.tuning import PACKAGED
 
@@ -66,19 +65,10 @@ def _read_tracker(tracker: str) -> str:
         raise ValueError("it is neither github:OWNER/REPOSITORY nor a URL") from None
 
 
-def _check_schedule(schedule: str) -> str:
-    """The five fields of a schedule; raises ValueError where they are none, or never come."""
-    try:
-        next(CronSim(schedule, datetime.now(UTC)))
-    except (CronSimError, StopIteration):
-        raise ValueError("it is no schedule such as 0 3 * * *, which is at 03:00 UTC") from None
-    return schedule
-
-
 Price = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Secret = Annotated[SecretStr, AfterValidator(_read_secret)]
 SlackChannelId = Annotated[str, StringConstraints(pattern=r"^(\*|[CG][A-Z0-9]+)$")]  # *: any
-Schedule = Annotated[str, AfterValidator(_check_schedule)]
+Schedule = Annotated[str, AfterValidator(cron.check)]
 SlackExpertId = Annotated[str, StringConstraints(pattern=r"^[CGS][A-Z0-9]+$")]
 SlackRoomId = Annotated[str, StringConstraints(pattern=r"^[CG][A-Z0-9]+$")]
 SlackUserId = Annotated[str, StringConstraints(pattern=r"^[UW][A-Z0-9]+$")]

@@ -3,23 +3,23 @@
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date
+from datetime import UTC, date, datetime
 
 from sqlalchemy import Connection, text
 
+from app.counting import list_names
 from app.rights import Rights
-from retrieval import verifying
+from retrieval import editions, verifying
 from retrieval.db import Database
 from retrieval.errors import ConfigError
 
 MOST_NAMED = 5  # pages of one name that are listed
 
 # An owner that Slack knows: a person or a user group, by id, or mentioned in Slack. Ids have a
-# digit, and SUPPORT has none. Or a person by e-mail address, also with a name.
-_PERSON = re.compile(r"<?@?([UW](?=[A-Z]*\d)[A-Z0-9]{5,})(?:\|[^>]*)?>?")
-_GROUP = re.compile(r"(?:<!subteam\^)?(S(?=[A-Z]*\d)[A-Z0-9]{5,})(?:\|[^>]*)?>?")
-_EMAIL = re.compile(r"(?:[^<>]*<)?(?:mailto:)?([^\s<>@|:]+@[^\s<>@|]+)(?:\|[^>]*)?>?")
-_FORMS = (("user", _PERSON), ("group", _GROUP), ("email", _EMAIL))
+# digit and at least nine characters, which neither SECURITY nor UPDATES2 has.
+_PERSON = re.compile(r"<?@?([UW](?=[A-Z]*\d)[A-Z0-9]{8,})(?:\|[^>]*)?>?")
+_GROUP = re.compile(r"(?:<!subteam\^)?(S(?=[A-Z]*\d)[A-Z0-9]{8,})(?:\|[^>]*)?>?")
+_EMAIL = re.compile(r"(?<![\w.+'@-])[\w.+'-]+@[\w.-]*\w(?![\w@-])")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,6 +59,44 @@ def load_page(database: Database, document_id: int) -> OwnedPage | None:
     return OwnedPage(**row._mapping) if row else None
 
 
+def load_due(connection: Connection, freshness_days: int) -> list[OwnedPage]:
+    """The stale pages that somebody is to look at, those first that were verified longest ago; none
+    that no longer holds by its own word, lies in an archive, or has a later edition."""
+    rows = connection.execute(
+        text(f"""
+            SELECT document_id, source, path, title, owner, verified_at,
+                   {verifying.IS_STALE} AND NOT is_superseded AS is_due
+            FROM documents ORDER BY verified_at, source, path
+        """),
+        {"freshness_days": freshness_days},
+    ).all()
+    today = datetime.now(UTC).date()
+    older = editions.find_older(rows, today)
+    return [
+        OwnedPage(
+            document_id=row.document_id,
+            source=row.source,
+            path=row.path,
+            title=row.title,
+            owner=row.owner,
+            verified_at=row.verified_at,
+        )
+        for row in rows
+        if row.is_due and row.document_id not in older and not editions.is_archived(row.path)
+    ]
+
+
+def load_secret(connection: Connection) -> list[OwnedPage]:
+    """The pages in which secrets were masked."""
+    rows = connection.execute(
+        text("""
+            SELECT document_id, source, path, title, owner, verified_at FROM documents
+            WHERE secret_kinds <> '{}' ORDER BY source, path
+        """)
+    )
+    return [OwnedPage(**row._mapping) for row in rows]
+
+
 def confirm(database: Database, document_ids: Collection[int], by: str) -> int:
     """Have pages count as verified today, in UTC; how many of them are there for who reads."""
     with database.transaction() as connection:
@@ -82,14 +120,27 @@ def split_owners(owner: str | None) -> list[str]:
 def find_owner_names(owner: str | None) -> list[str]:
     """The people and user groups in Slack that owners are, as audiences have it, or email:ADDRESS.
 
-    An address is in lower case.
+    An address is in lower case, and found whatever stands around it.
     """
-    return [
-        f"{kind}:{found[1].lower() if kind == 'email' else found[1]}"
-        for each in split_owners(owner)
-        for kind, form in _FORMS
-        if (found := form.fullmatch(each))
-    ]
+    names: list[str] = []
+    for each in split_owners(owner):
+        if found := _PERSON.fullmatch(each):
+            names.append(f"user:{found[1]}")
+        elif found := _GROUP.fullmatch(each):
+            names.append(f"group:{found[1]}")
+        else:
+            names += (f"email:{address.lower()}" for address in _EMAIL.findall(each))
+    return list(dict.fromkeys(names))
+
+
+def name_owners(owner: str, rights: Rights) -> str:
+    """The owners of a page as people call them; as they stand there where Slack does not say."""
+    return list_names([_name_owner(each, rights) for each in split_owners(owner)] or [owner])
+
+
+def _name_owner(owner: str, rights: Rights) -> str:
+    ids = [name for name in find_owner_names(owner) if not name.startswith("email:")]
+    return next(filter(None, map(rights.find_name, ids)), owner)
 
 
 def find_expert_ids(page: OwnedPage, experts: Mapping[str, str]) -> list[str]:
@@ -100,6 +151,20 @@ def find_expert_ids(page: OwnedPage, experts: Mapping[str, str]) -> list[str]:
     owners = dict.fromkeys([page.owner or "", *split_owners(page.owner)])
     named = [experts[owner] for owner in owners if owner in experts]
     return named or [experts[each] for each in (page.source,) if each in experts]
+
+
+def find_places(
+    page: OwnedPage, experts: Mapping[str, str], report_channel: str | None
+) -> Collection[str]:
+    """Where it is told that a page is stale, by id: to its owners who are people in Slack, else in
+    the channels that are named for it, else in the report's, if there is one.
+
+    A user group has no place of its own.
+    """
+    names = [name.partition(":") for name in find_owner_names(page.owner)]
+    people = {owner_id for kind, _, owner_id in names if kind == "user"}
+    channels = {each for each in find_expert_ids(page, experts) if not each.startswith("S")}
+    return people or channels or ({report_channel} if report_channel else ())
 
 
 def may_confirm(

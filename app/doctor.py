@@ -11,15 +11,17 @@ from app import (
     index_findings,
     page_findings,
     parts,
-    secret_pages,
+    secret_findings,
     serve,
     serve_tenants,
     source_findings,
 )
 from app.config import Settings
+from app.counting import count
 from app.database import open_database
 from app.findings import Finding
-from retrieval.db import Database
+from app.loop import cases
+from retrieval.db import EVERYONE, Database
 from retrieval.errors import ConfigError
 
 
@@ -38,9 +40,10 @@ def examine(settings: Settings) -> list[Finding]:
         found += _examine_policies(connection)
         found += index_findings.examine(connection, embedder, reranker)
         found += _examine_documents(connection, database)
-        found += page_findings.examine(connection, settings.freshness_days)
+        found += page_findings.examine(connection, settings)
         found += source_findings.examine(connection, settings)
-        found += secret_pages.examine(database)
+        found += secret_findings.examine(connection)
+        found += examine_cases(database)
     return found
 
 
@@ -91,6 +94,15 @@ def _examine_policies(connection: Connection) -> Iterator[Finding]:
         yield findings.error(f"No row-level security on {names}: run `footnote migrate`.")
     else:
         yield findings.ok("Row-level security is on for every table.")
+
+
+def examine_cases(database: Database) -> Iterator[Finding]:
+    """The flagged answers that no channel of colleagues is shown."""
+    if waiting := cases.count_hidden(database.reading_as(EVERYONE)):
+        yield findings.note(
+            f"{count(waiting, 'flagged answer')} for fewer people than REVIEW_CHANNEL's readers: "
+            "`footnote cases review`."
+        )
 
 
 def _examine_documents(connection: Connection, database: Database) -> Iterator[Finding]:

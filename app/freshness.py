@@ -1,12 +1,13 @@
 """Which cited pages may no longer hold: long unverified, replaced, or unlike an older one; pure."""
 
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
+from types import MappingProxyType
 
 from app import mrkdwn
-from app.records import Answer, Citation
+from app.records import Answer, Citation, Successor
 from retrieval import editions
 from retrieval.lexical import build_words
 from retrieval.precedence import Validity
@@ -14,12 +15,14 @@ from retrieval.records import Retrieval, StoredSection
 
 OLDER = "older than"  # begins what a caveat says of a page that has a later edition
 SUPERSEDED = "says that it no longer holds"
+ARCHIVED = "is filed as archived"
 MOST_DIFFERENT = 2  # older pages that are named beside one that holds
 TITLE_LENGTH = 40
 OWNER_LENGTH = 60  # and of what a page names in its place
 
 # In an answer's Markdown, what can be shown as it is: no style, link, mention or marker.
-_PLAIN = re.compile(r"[\w ,'@+-]+")
+# A dot within a word may be that of an address.
+_PLAIN = re.compile(r"(?:[\w ,'@+-]|\.(?= |$))+")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,35 +41,49 @@ def mark(
     citations: Sequence[Citation],
     validity: Validity,
     replaced: Sequence[Replaced] = (),
-    circular: Collection[int] = (),
+    successors: Mapping[int, Successor | None] = MappingProxyType({}),
+    name_owners: Callable[[str], str] = str,
 ) -> tuple[Citation, ...]:
-    """The citations, with a caveat where the page is stale, says that it no longer holds, or where
-    another one is a later edition of it; and with the older pages that each differs from.
+    """The citations, with a caveat where the page is stale, says that it no longer holds, is
+    archived, or where another one is a later edition of it; and with the older pages that each
+    differs from.
 
-    When editions were verified tells nothing: each shows that itself. Of circular pages, given by
-    document_id, it is not told what they name in their place.
+    When editions were verified tells nothing: each shows that itself. Of successors, those of pages
+    by document_id, it is told in place of what these name, and owners as name_owners has them.
     """
-    return tuple(
-        replace(
-            each,
-            is_stale=validity.is_stale(each),
-            caveat=_build_caveat(each, citations, validity),
-            differs_from=tuple(_name_different(each, replaced)),
-            superseded_by=None if each.document_id in circular else each.superseded_by,
+
+    def judge(page: Citation) -> Citation:
+        known = [*find_over(page), *_find_newer(page, citations, validity)]
+        is_stale = validity.is_stale(page)
+        successor = successors.get(page.document_id or 0)
+        is_circle = successor is None and page.document_id in successors
+        return replace(
+            page,
+            owner=page.owner and name_owners(page.owner),
+            is_stale=is_stale,
+            is_due=is_stale and not known,
+            caveat=_build_caveat(page, known, validity),
+            differs_from=tuple(_name_different(page, replaced)),
+            superseded_by=successor.title
+            if successor
+            else None
+            if is_circle
+            else page.superseded_by,
+            successor=successor,
         )
-        for each in citations
-    )
+
+    return tuple(map(judge, citations))
 
 
 def open_with_warning(answer: Answer, validity: Validity) -> Answer:
-    """The answer; where what it says first rests on a page that is stale or says that it no longer
-    holds, it opens by saying so.
+    """The answer; where what it says first rests on a page that is stale, says that it no longer
+    holds or is archived, it opens by saying so.
 
     That is known as soon as there is a first footnote, so that what is seen of an answer while it
     is written begins as the whole does. Owners are data: nobody is called.
     """
     lead = next(iter(answer.citations), None)
-    known = list(_find_faults(lead, validity)) if lead else []
+    known = _find_faults(lead, validity) if lead else []
     if lead is None or not known:
         return answer
     notice = [f"The best page that I found {' and '.join(known)}.", _build_advice(lead.owner)]
@@ -75,12 +92,23 @@ def open_with_warning(answer: Answer, validity: Validity) -> Answer:
     return replace(answer, text=f"{' '.join(notice)}\n\n{answer.text}")
 
 
-def _find_faults(page: Citation, validity: Validity) -> Iterator[str]:
-    if page.is_stale and page.verified_at:
-        age = _build_age((validity.today - page.verified_at).days)
-        yield f"was last verified {age} ago ({page.verified_at})"
+def _find_faults(page: Citation, validity: Validity) -> list[str]:
+    """What there is against a page by itself, its age first."""
+    faults = [f"was {_build_verified(page.verified_at, validity)}"] if page.is_stale else []
+    return [*faults, *find_over(page)]
+
+
+def find_over(page: Citation | StoredSection) -> list[str]:
+    """What a page says of itself, or where it is, against its holding still."""
     if page.is_superseded:
-        yield SUPERSEDED
+        return [SUPERSEDED]
+    return [ARCHIVED] if editions.is_archived(page.path) else []
+
+
+def find_caveat(page: StoredSection, validity: Validity) -> str | None:
+    """What there is against a page by itself, in words."""
+    stale = [_build_verified(page.verified_at, validity)] if validity.is_stale(page) else []
+    return ", ".join([*stale, *find_over(page)]) or None
 
 
 def find_replaced(retrieval: Retrieval) -> tuple[Replaced, ...]:
@@ -103,16 +131,6 @@ def find_replaced(retrieval: Retrieval) -> tuple[Replaced, ...]:
     )
 
 
-def find_circular(retrieval: Retrieval) -> frozenset[int]:
-    """Of the pages that were found, those that are replaced by themselves, or by one another."""
-    sections = {each.section.document_id: each.section for each in retrieval.candidates}
-
-    def find(page: StoredSection) -> StoredSection | None:
-        return editions.find_successor(page, sections.values())
-
-    return frozenset(key for key, page in sections.items() if editions.goes_round(page, find))
-
-
 def _read_words(section: StoredSection) -> frozenset[str]:
     return frozenset(build_words(section.text).split())
 
@@ -132,13 +150,16 @@ def _name(page: Replaced, other: Citation) -> str:
         name = mrkdwn.flatten(page.path, TITLE_LENGTH)
     else:
         name = f"its copy in {mrkdwn.flatten(page.source, TITLE_LENGTH)}"
-    return f"{name} ({page.verified_at})" if page.verified_at else name
+    return f"{name} (verified {page.verified_at})" if page.verified_at else name
 
 
 def _build_advice(owner: str | None) -> str:
+    """An address would be a link, so it is told below alone."""
     if not owner:
         return "It names no owner: check before you rely on it."
-    return f"Its owner is {_show(owner)}: ask before you rely on it."
+    shown = mrkdwn.flatten(owner, OWNER_LENGTH)
+    asked = shown if _PLAIN.fullmatch(shown) else "its owner, named below,"
+    return f"Ask {asked} before you rely on it."
 
 
 def _show(words: str) -> str:
@@ -146,22 +167,28 @@ def _show(words: str) -> str:
     return shown if _PLAIN.fullmatch(shown) else f"`{shown}`"
 
 
-def _build_caveat(
+def _find_newer(
     citation: Citation, citations: Sequence[Citation], validity: Validity
-) -> str | None:
-    today = validity.today
-    newer = next((each for each in citations if editions.is_older(citation, each, today)), None)
-    dated = citation.dated
+) -> Iterator[str]:
+    """What tells of the first of the citations that is a later edition of one."""
+    for each in citations:
+        if editions.is_older(citation, each, validity.today):
+            yield f"{OLDER} [{each.marker}]"
+            break
+
+
+def _build_caveat(citation: Citation, known: Sequence[str], validity: Validity) -> str | None:
     is_stale = validity.is_stale(citation)
-    if is_stale and citation.verified_at:
-        age = _build_age((today - citation.verified_at).days)
-        dated = f"last verified {citation.verified_at:%Y-%m-%d}, {age} ago"
-    known = [SUPERSEDED] if citation.is_superseded else []
-    if newer:
-        known.append(f"{OLDER} [{newer.marker}]")
+    dated = _build_verified(citation.verified_at, validity) if is_stale else citation.dated
     if known or is_stale:
         return ", ".join(filter(None, (dated, *known)))
     return None
+
+
+def _build_verified(day: date | None, validity: Validity) -> str:
+    """When a page was last verified, of one that is stale, and so has a day."""
+    assert day is not None
+    return f"last verified {day}, {_build_age((validity.today - day).days)} ago"
 
 
 def _build_age(days: int) -> str:

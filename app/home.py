@@ -14,8 +14,8 @@ QUESTION_LENGTH = 120
 
 HOW_TO_ASK = """\
 • In a channel: mention me with your question. I answer in its thread, with a numbered footnote \
-behind every claim.
-• Directly: write to me under *Messages*.
+behind every claim, from pages that all who read along may see.
+• Directly: write to me under *Messages*. I look in all pages that you may see.
 • About what somebody wrote: *Ask Footnote about this* in the menu of the message.
 • To go on directly: just write, within half an hour or in the thread of an answer; I know what \
 was said before. “new topic”, alone or before a question, begins afresh.
@@ -56,7 +56,7 @@ def _build_part(title: str, lines: Sequence[str]) -> Iterator[Block]:
 
 def _build_sources(sources: Sequence[Source], freshness_days: int) -> Iterator[str]:
     if not sources:
-        yield "I have no pages to look in yet."
+        yield "There are no pages that I may show you."
         return
     shown = sources[:MOST_SOURCES]
     for source in shown:
@@ -77,6 +77,7 @@ def _build_asked(asked: OwnQuestion, workspace_url: str | None) -> str:
         "answered": "answer",
         "abstained": "no answer found",
         "failed": "something broke",
+        "limited": "over the hourly limit",
         "stopped": "stopped",
     }
     outcome = said.get(asked.outcome, "not answered yet")

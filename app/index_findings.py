@@ -38,16 +38,17 @@ def examine(connection: Connection, embedder: Embedder, reranker: Reranker) -> I
     for each in listed:
         # What is beside an index that cannot be searched may be all there is to answer from.
         if problem is None or each.state == "active":
-            yield from _examine_beside(each, is_measured=is_measured)
+            generation = generations.load_by_id(connection, each.generation_id)
+            yield from _examine_beside(each, generation, embedder, is_measured=is_measured)
     yield from _examine_answers(connection)
 
 
-def _find_problem(active: Generation, embedder: Embedder) -> str | None:
-    """Why the model of the active generation cannot be loaded; None where it can."""
-    if active.difference(embedder, DEFAULT) is None:
+def _find_problem(generation: Generation, embedder: Embedder) -> str | None:
+    """Why the model of a generation cannot be loaded; None where it can."""
+    if generation.difference(embedder, DEFAULT) is None:
         return None
     try:
-        load_for(active, DEFAULT)
+        load_for(generation, DEFAULT)
     except IndexMismatch as error:
         return str(error)
     return None
@@ -81,6 +82,7 @@ def _examine_relevance(
         relevance.build_basis(reranker, embedder, DEFAULT),
         embedder=active.embedder,
         chunker=active.chunker,
+        probe=relevance.round_probe(active.probe),
     )
     model = relevance.find(connection, basis)
     if model is None:
@@ -91,7 +93,9 @@ def _examine_relevance(
     )
 
 
-def _examine_beside(listed: Listed, *, is_measured: bool) -> Iterator[Finding]:
+def _examine_beside(
+    listed: Listed, generation: Generation, embedder: Embedder, *, is_measured: bool
+) -> Iterator[Finding]:
     """What there is to do about a generation; is_measured: the active one is."""
     number = listed.generation_id
     if listed.state == "active" and listed.lacking_count:
@@ -101,16 +105,22 @@ def _examine_beside(listed: Listed, *, is_measured: bool) -> Iterator[Finding]:
         )
     elif listed.state == "building":
         total = listed.document_count + listed.lacking_count
+        setting = "" if listed.embedder == embedder.name else f"EMBEDDING_MODEL={listed.embedder} "
         yield findings.note(
             f"A new index is half built: {listed.document_count:,} of {total:,} documents, by "
-            f"{listed.embedder}. Run `footnote ingest` again to finish it, or `footnote index drop "
-            f"{number}`."
+            f"{listed.embedder}. Run `{setting}footnote ingest` again to finish it, or `footnote "
+            f"index drop {number}`."
+        )
+    elif listed.state == "ready" and (problem := _find_problem(generation, embedder)):
+        yield findings.note(
+            f"Generation {number} is complete, and cannot be searched. {problem} Or run `footnote "
+            f"index drop {number}`."
         )
     elif listed.state == "ready":
         yield findings.note(
             f"Generation {number}, by {listed.embedder}, is complete, and not searched. Run "
-            f"`footnote calibrate CASES --apply --generation {number}`, then "
-            f"`footnote index switch {number}`."
+            f"`footnote calibrate CASES --apply --generation {number}`, measure it with `footnote "
+            f"eval CASES --generation {number}`, then run `footnote index switch {number}`."
         )
     elif listed.state == "kept":
         yield findings.note(

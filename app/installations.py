@@ -54,6 +54,25 @@ class Installations(SQLAlchemyInstallationStore):
             )
             return [self.build_bot_entity(row) for row in rows.mappings()]
 
+    def remove(self, *, enterprise_id: str | None, team_id: str | None, before: float) -> None:
+        """Delete one installation, unless it is of after a time: somebody has installed it anew."""
+        with self.engine.begin() as connection:
+            for table in ("slack_bots", "slack_installations"):
+                connection.execute(
+                    text(f"""
+                        DELETE FROM {table} WHERE client_id = :client_id
+                        AND enterprise_id IS NOT DISTINCT FROM :enterprise_id
+                        AND team_id IS NOT DISTINCT FROM :team_id
+                        AND installed_at < to_timestamp(:before) AT TIME ZONE 'UTC'
+                    """),
+                    {
+                        "client_id": self.client_id,
+                        "enterprise_id": enterprise_id,
+                        "team_id": team_id,
+                        "before": before,
+                    },
+                )
+
     @contextmanager
     def locked(self, bot: Bot) -> Iterator[None]:
         """Hold an installation against every other process; ends with the connection."""

@@ -13,7 +13,7 @@ from uuid import UUID, uuid4
 from slack_sdk import WebClient
 from slack_sdk.errors import SlackApiError
 
-from app import blocks, escalation, fillers, posting, traces, turns
+from app import abstaining, blocks, escalation, fillers, posting, traces, turns
 from app.answering import Stage, Tell, Writing
 from app.blocks import Message
 from app.fillers import SmallTalk
@@ -381,6 +381,10 @@ class Jobs:
             turns.read(past, arrival.question), trace_id, before_saving, tell
         )
         self._watch(answer)
+        if answer.abstained_because and not str(arrival.channel_id).startswith("D"):
+            is_shared = self.rights.is_shared(arrival)
+            place = abstaining.AMONG_COMPANIES if is_shared else abstaining.IN_CHANNEL
+            return replace(answer, text=f"{answer.text} {place}")
         return answer
 
     def _watch(self, answer: Answer) -> None:
@@ -450,7 +454,7 @@ class Jobs:
         try:
             return self._put(message, arrival, reference, next(iter(places), None))
         except SlackApiError:
-            posting.show_privately(self._client, _find_asker(arrival), message)
+            posting.show_privately(self._client, posting.build_asker(arrival), message)
             return None
         finally:
             self._take_back(arrival, places[1:])
@@ -468,14 +472,6 @@ class Jobs:
     def _forget(self, future: Future[None]) -> None:
         with self._lock:
             self._open.pop(future, None)
-
-
-def _find_asker(arrival: Arrival) -> posting.Reader:
-    return posting.Reader(
-        user_id=str(arrival.user_id),
-        channel_id=str(arrival.channel_id),
-        thread_ts=arrival.thread_ts,
-    )
 
 
 def _place(arrival: Arrival) -> tuple[str | None, ...]:

@@ -14,6 +14,7 @@ from sqlalchemy import text
 
 from app import blocks, posting, traces
 from app.records import Arrival
+from retrieval import db
 from retrieval.db import Database
 
 HOUR = timedelta(hours=1)
@@ -48,11 +49,10 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Full:
-    """Since when there is no room for a question, and whether its asker knows."""
+    """Since when there is no room for a question."""
 
     person: datetime | None  # None: there is room
     channel: datetime | None
-    is_told: bool
 
 
 class Limits:
@@ -86,8 +86,8 @@ class Limits:
         if arrival.is_unasked and not is_edited:
             traces.forget(self._database, trace_id)
             return True
-        self._note(trace_id, is_edited=is_edited)
-        if not full.is_told and not arrival.is_unasked:
+        is_first = self._note(trace_id, is_edited=is_edited)
+        if is_first and not arrival.is_unasked:
             self._tell(arrival, full)
         return True
 
@@ -97,12 +97,7 @@ class Limits:
         with self._database.transaction() as connection:
             row = connection.execute(
                 text(f"""
-                    SELECT {person} AS person, {channel} AS channel,
-                           EXISTS (
-                               SELECT FROM traces
-                               WHERE {_OF_PERSON} AND settings ? 'limited'
-                               AND asked_at > now() - interval '1 hour'
-                           ) AS is_told
+                    SELECT {person} AS person, {channel} AS channel
                     FROM (
                         SELECT trace_id, team_id, user_id, channel_id,
                                CASE WHEN :is_edited THEN now() ELSE asked_at END
@@ -118,19 +113,26 @@ class Limits:
                     "is_edited": is_edited,
                 },
             ).one_or_none()
-        return _Full(**row._mapping) if row else _Full(person=None, channel=None, is_told=True)
+        return _Full(**row._mapping) if row else _Full(person=None, channel=None)
 
-    def _note(self, trace_id: UUID, *, is_edited: bool) -> None:
+    def _note(self, trace_id: UUID, *, is_edited: bool) -> bool:
+        """Whether it is the first one of its asker's in an hour."""
         with self._database.transaction() as connection:
-            connection.execute(
-                text("""
-                    UPDATE traces SET settings = settings || '{"limited": true}'
+            db.lock(connection, "limits")  # each sees what was noted before
+            is_first = connection.execute(
+                text(f"""
+                    UPDATE traces AS own SET settings = settings || '{{"limited": true}}'
                     WHERE trace_id = :trace_id
+                    RETURNING NOT EXISTS (
+                        SELECT FROM traces
+                        WHERE {_OF_PERSON} AND settings ? 'limited'
+                        AND asked_at > now() - interval '1 hour')
                 """),
-                {"trace_id": trace_id},
-            )
+                {"tenant_id": self._database.tenant_id, "trace_id": trace_id},
+            ).scalar()
         if not is_edited:
             traces.save_failure(self._database, trace_id, REFUSED)
+        return bool(is_first)
 
     def _tell(self, arrival: Arrival, full: _Full) -> None:
         told = (
@@ -142,10 +144,6 @@ class Limits:
         time = f"<!date^{again.timestamp():.0f}^{{time}}|{again:%H:%M} UTC>"
         posting.show_privately(
             self._client,
-            posting.Reader(
-                user_id=str(arrival.user_id),
-                channel_id=str(arrival.channel_id),
-                thread_ts=arrival.thread_ts,
-            ),
+            posting.build_asker(arrival),
             blocks.build_notice(f"{told} {AGAIN.format(time=time)}"),
         )

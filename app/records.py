@@ -14,6 +14,15 @@ Abstention = Literal["NO_CANDIDATES", "BELOW_FLOOR", "UNKNOWN_IDENTIFIER", "UNSU
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Successor:
+    """A page that replaces another one, as whoever asks may read it."""
+
+    document_id: int
+    title: str
+    url: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Citation:
     """One footnote of an answer; all that the answer takes from one section."""
 
@@ -31,7 +40,9 @@ class Citation:
     freshness_days: int | None = None  # how long the page counts as verified; None: the setting's
     is_superseded: bool = False  # the page says that it no longer holds
     superseded_by: str | None = None  # what it names in its place
+    successor: Successor | None = None  # the page that this is, where the asker may read it
     is_stale: bool = False  # it was verified too long ago
+    is_due: bool = False  # it is stale, and nothing else is against it: it may be confirmed
     caveat: str | None = None  # why it may no longer hold, in words, with its date if it has one
     differs_from: tuple[str, ...] = ()  # older pages that it replaces, with their dates
 
@@ -55,8 +66,17 @@ class Citation:
     @property
     def relations(self) -> tuple[str, ...]:
         """What replaces the page, and what it replaces; with the words of their authors."""
-        replaced = (f"replaced by {self.superseded_by}",) if self.superseded_by else ()
-        return (*replaced, *(f"differs from {page}" for page in self.differs_from))
+        return tuple(filter(None, (self.replaced, *self.differences)))
+
+    @property
+    def replaced(self) -> str | None:
+        """What replaces the page, in words."""
+        return f"replaced by {self.superseded_by}" if self.superseded_by else None
+
+    @property
+    def differences(self) -> tuple[str, ...]:
+        """What the page replaces, in words."""
+        return tuple(f"in place of {page}, which differs" for page in self.differs_from)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,6 +87,7 @@ class Nearest:
     title: str
     heading_path: tuple[str, ...]
     url: str
+    caveat: str | None = None  # as of a citation
 
     @property
     def place(self) -> str:
@@ -79,6 +100,7 @@ class Answer:
     """What is shown: Markdown with markers [1], [2] …, or the words with which we abstain."""
 
     text: str
+    text_for_others: str | None = None  # kept in its place: it tells of what the asker may read
     citations: tuple[Citation, ...] = ()  # by marker, without gaps
     abstained_because: Abstention | None = None
     is_sure: bool = True  # or it says that it may not answer
@@ -99,6 +121,7 @@ class Arrival:
     user_id: str | None = None
     user_team_id: str | None = None  # the workspace that the asker belongs to, where Slack says
     is_unasked: bool = False  # nobody has called us: only an answer may be seen of it
+    is_external: bool = False  # Slack says that people of another company are there
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,7 +130,7 @@ class OwnQuestion:
 
     question: str
     asked_at: datetime  # aware
-    outcome: str  # as in traces
+    outcome: str  # as in traces, or "limited" where it was one too many
     channel_id: str
     thread_ts: str
     answer_ts: str | None  # of the first message that carries the answer

@@ -60,8 +60,9 @@ def progress_bar(unit: str) -> Iterator[Callable[[int, int], None]]:
 WAITING = {
     "building": "generation {id} lacks documents that could not be indexed, and the one before is"
     " searched: `footnote doctor` lists them; mend them and run the same again",
-    "ready": "generation {id} is complete, and not searched: no relevance model was fitted for it;"
-    " run `footnote calibrate CASES --apply --generation {id}`, then `footnote index switch {id}`",
+    "ready": "generation {id} is complete, and not searched: run `footnote calibrate CASES --apply"
+    " --generation {id}`, measure it with `footnote eval CASES --generation {id}`, then run"
+    " `footnote index switch {id}`",
     "kept": "generation {id} was searched before; `footnote index switch {id}` goes back to it",
 }
 
@@ -87,6 +88,8 @@ def build_summary(summary: "Summary") -> str:
         lines += [f"  {path}" for path in summary.gone]
     if summary.behind:
         lines.append(f"the index that is searched has none of this yet: {summary.behind}")
+    if summary.took_over:
+        lines.append(f"generation {summary.generation_id} is searched now; the one before is kept")
     if summary.state in WAITING:
         lines.append(WAITING[summary.state].format(id=summary.generation_id))
     return hidden.remove("\n".join(lines))
@@ -96,7 +99,9 @@ def build_answer(answer: Answer) -> str:
     """The answer with its sources below, or with what came nearest; nothing a terminal obeys."""
     sources = "\n".join(map(_build_source, answer.citations))
     if answer.nearest:
-        sources = f"Nearest page, may not answer: {answer.nearest.place}\n    {answer.nearest.url}"
+        nearest = answer.nearest
+        caveat = f" · ⚠️ {nearest.caveat}" if nearest.caveat else ""
+        sources = f"Nearest page, may not answer: {nearest.place}{caveat}\n    {nearest.url}"
     return hidden.remove(f"{answer.text}\n\n{sources}" if sources else answer.text)
 
 

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 from sqlalchemy import Connection, text
 
-from app.purging import Purged, tried
+from app.purging import Purged
 from retrieval.db import Database
 
 SCHEDULE = "30 2 * * *"  # UTC; before the usual night's run
@@ -43,6 +43,12 @@ def purge_expired(connection: Connection, days: int, now: datetime) -> Purged:
     return Purged(counts=counts, messages=())
 
 
+def list_workspaces(database: Database) -> list[str]:
+    """Those of which anything is kept, be they there or not: who is gone does not ask for it."""
+    with database.transaction() as connection:
+        return list(connection.execute(text("SELECT list_workspaces()")).scalars())
+
+
 def run(
     database: Database,
     days: int,
@@ -51,7 +57,7 @@ def run(
     now: Callable[[], datetime] = lambda: datetime.now(UTC),
 ) -> None:
     """The work of a day, as the schedule has it done."""
-    with tried(database, for_good=True) as connection:
+    with database.unrestricted.transaction() as connection:
         purged = purge_expired(connection, days, now())
     log.info("Deleted as older than %d days: %s", days, dict(purged.counts))
     progress(1, 1)

@@ -34,7 +34,7 @@ PAGE = 999  # members or channels that Slack tells at once, at most
 UNKNOWN = ("channel_not_found", "method_not_supported_for_channel_type")
 # Where an organisation has installed us, but does not let us into one of its workspaces.
 SHUT_OUT = ("team_access_not_granted", "invalid_team")
-NO_GROUPS = {error: dict[str, frozenset[str]]() for error in ("plan_upgrade_required", *SHUT_OUT)}
+NO_GROUPS = {error: dict[str, "_Group"]() for error in ("plan_upgrade_required", *SHUT_OUT)}
 NO_CHANNELS = {error: frozenset[str]() for error in ("user_not_found", *SHUT_OUT)}
 SCOPES = (
     *("channels:read", "groups:read", "im:read", "mpim:read"),
@@ -66,11 +66,18 @@ class _Person:
     reads: bool  # neither a bot nor deactivated
     team_ids: frozenset[str]  # the workspaces in which they are
     email: str | None = None  # in lower case; only with users:read.email
+    name: str | None = None  # as people call them
 
 
 # Whom Slack does not let us see: they read, and nobody knows as whom.
 _SOMEBODY = _Person(is_stranger=True, is_guest=False, reads=True, team_ids=frozenset())
 UNSEEN = {"user_not_found": _SOMEBODY, "user_not_visible": _SOMEBODY}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Group:
+    handle: str | None
+    user_ids: frozenset[str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,9 +117,15 @@ class Rights:
     def find_for_question(self, arrival: Arrival) -> Audiences:
         """Of an answer: what the place reads where it is asked, and the asker may, too."""
         channel_id, user_id = str(arrival.channel_id), arrival.user_id
+        if arrival.is_external:  # whatever was so when Slack was asked last
+            return PUBLIC
         if channel_id.startswith("D"):
             return self.find_for_person(user_id) if user_id else PUBLIC
         return self.find_for_both(channel_id, user_id)
+
+    def is_shared(self, arrival: Arrival) -> bool:
+        """Whether people of another company read along where a question is asked."""
+        return arrival.is_external or self._find_place(str(arrival.channel_id)).is_external
 
     def find_for_both(self, channel_id: str, user_id: str | None) -> Audiences:
         """What a channel reads and a person who writes there may, too; a workflow is none."""
@@ -134,6 +147,10 @@ class Rights:
         held = self._find_held({_kind(name) for name in names}, user_id)
         return (*basis, *(name for name in names if name in held))
 
+    def open_for_person(self, user_id: str) -> Database:
+        """The database, of which is read what may be shown to one person alone."""
+        return self._database.reading_as(self.find_for_person(user_id))
+
     def find_for_channel(self, channel_id: str) -> Audiences:
         """Of what is shown in a channel; in our direct messages with a person, that person.
 
@@ -149,6 +166,11 @@ class Rights:
             return EVERYONE
         names = [name for name in self._load_names() if _kind(name) != "channel"]
         return (*EVERYONE, f"channel:{channel_id}", *self._find_shared(names, channel_id, place))
+
+    def find_for_place(self, place_id: str) -> Audiences:
+        """Of what is told in a channel, or to a person, by whichever id."""
+        is_person = place_id.startswith(("U", "W"))
+        return self.find_for_person(place_id) if is_person else self.find_for_channel(place_id)
 
     def _load_names(self) -> Sequence[str]:
         """The names of channels, groups and people for which there are pages."""
@@ -173,6 +195,17 @@ class Rights:
         person = self._find_person(user_id)
         return None if person.is_stranger else person.email
 
+    def find_name(self, name: str) -> str | None:
+        """What people call a person or a user group; None where Slack does not say."""
+        kind, _, owner_id = name.partition(":")
+        try:
+            if kind == "user":
+                return self._find_person(owner_id).name
+            group = self._find_groups(()).get(owner_id)
+        except RightsUnknown:
+            return None
+        return group.handle if group else None
+
     def _find_held(self, kinds: Iterable[str], user_id: str) -> frozenset[str]:
         """The names that a person has of these kinds, but for those that Slack does not tell."""
         held: frozenset[str] = frozenset()
@@ -192,7 +225,9 @@ class Rights:
             channels = self._find_channels(user_id, team_ids)
             return frozenset(f"channel:{channel_id}" for channel_id in channels)
         groups = self._find_groups(team_ids).items()
-        return frozenset(f"group:{group_id}" for group_id, members in groups if user_id in members)
+        return frozenset(
+            f"group:{group_id}" for group_id, each in groups if user_id in each.user_ids
+        )
 
     def _find_shared(self, names: Sequence[str], channel_id: str, place: _Place) -> list[str]:
         """Those names of groups and people that everybody in a channel has; of apps there they need
@@ -204,7 +239,7 @@ class Rights:
             bearers = {f"user:{user_id}": frozenset({user_id}) for user_id in members}
             if any(_kind(name) == "group" for name in names):
                 groups = self._find_groups(place.team_ids).items()
-                bearers |= {f"group:{group_id}": users for group_id, users in groups}
+                bearers |= {f"group:{group_id}": each.user_ids for group_id, each in groups}
             return [name for name in names if self._are_all(members, bearers.get(name))]
         except RightsUnknown as error:
             log.warning("%s reads as no group and no person: %s", channel_id, error)
@@ -216,9 +251,9 @@ class Rights:
             return False
         return not any(self._find_person(each).reads for each in sorted(members - bearers))
 
-    def _find_groups(self, team_ids: Iterable[str]) -> Mapping[str, frozenset[str]]:
-        """Who is in each user group of workspaces."""
-        found: dict[str, frozenset[str]] = {}
+    def _find_groups(self, team_ids: Iterable[str]) -> Mapping[str, _Group]:
+        """The user groups of workspaces."""
+        found: dict[str, _Group] = {}
         for team_id in self._pick_teams(team_ids):
             ask = partial(_ask_groups, team_id)
             found |= self._ask("usergroups.list", team_id, ask, refused=NO_GROUPS)
@@ -307,9 +342,12 @@ def _kind(name: str) -> str:
     return name.partition(":")[0]
 
 
-def _ask_groups(team_id: str, client: WebClient) -> dict[str, frozenset[str]]:
+def _ask_groups(team_id: str, client: WebClient) -> dict[str, _Group]:
     told = client.usergroups_list(team_id=team_id, include_users=True)
-    return {each["id"]: frozenset(each.get("users") or ()) for each in _take(told, "usergroups")}
+    return {
+        each["id"]: _Group(handle=each.get("handle"), user_ids=frozenset(each.get("users") or ()))
+        for each in _take(told, "usergroups")
+    }
 
 
 def _ask_channels(team_id: str, user_id: str, client: WebClient) -> frozenset[str]:
@@ -381,12 +419,14 @@ def _read_place(channel: Mapping[str, Any]) -> _Place:
 
 def _read_person(user: Mapping[str, Any], us: _Us) -> _Person:
     in_organisation = user.get("enterprise_user") or {}
+    profile = user.get("profile") or {}
     theirs = {user.get("team_id"), in_organisation.get("enterprise_id")}
     return _Person(
         is_stranger=bool(user.get("is_stranger")) or not theirs & us.ids,
         is_guest=bool(user.get("is_restricted") or user.get("is_ultra_restricted")),
         reads=not (user.get("is_bot") or user.get("deleted")),
-        email=((user.get("profile") or {}).get("email") or "").lower() or None,
+        email=(profile.get("email") or "").lower() or None,
+        name=profile.get("display_name") or profile.get("real_name") or None,
         team_ids=_read_teams((user.get("team_id"), *_list(in_organisation, "teams"))),
     )
 

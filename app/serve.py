@@ -4,10 +4,10 @@ import logging
 import re
 import signal
 import threading
-import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -18,11 +18,11 @@ from slack_bolt.error import BoltError
 from slack_bolt.logger.messages import warning_client_prioritized_and_token_skipped
 from slack_bolt.middleware import SslCheck
 from slack_sdk import WebClient
-from slack_sdk.errors import SlackApiError, SlackClientError
-from slack_sdk.socket_mode.builtin.connection import Connection
+from slack_sdk.errors import SlackApiError
 
-from app import logs, posting, retention, syncing, web
+from app import health, logs, posting, retention, syncing, web
 from app.config import Settings
+from app.confirming import name_owners
 from app.database import open_database
 from app.jobs import Jobs
 from app.limits import Limits
@@ -41,6 +41,7 @@ from app.listeners import (
     shortcuts,
     strangers,
 )
+from app.loop import stale_pages
 from app.loop.review_messages import Reviews
 from app.loop.schedule import Schedule, running
 from app.metrics import MeasuredAnswerer, MeasuredExecutor, Metrics
@@ -57,10 +58,6 @@ if TYPE_CHECKING:  # takes seconds to import
 # Bolt's default is 5: as many people opening App Home while Slack limits it would make us deaf.
 LISTENER_THREADS = 20  # chosen
 HTTP_PORT = 3000  # where Bolt's examples listen, too
-DEAF_S = 60  # Bolt asks for a sign of life every 10 s, and connects anew after 40 s without
-TOKEN_S = 60  # between two questions whether Slack takes the token; chosen
-TOKEN_TIMEOUT_S = 1  # whoever probes us waits for the answer
-TOKEN_REFUSALS = ("account_inactive", "invalid_auth", "token_expired", "token_revoked")
 
 log = logging.getLogger(__name__)
 
@@ -91,7 +88,7 @@ def run(settings: Settings) -> None:
     tenant = build_tenant(client, answerer, metrics, settings)
     hearing: AbstractContextManager[object]
     if app_token is None:
-        token = TokenCheck(client)
+        token = health.TokenCheck(client)
         pages = web.build_web(database, metrics, bolt=tenant.bolt, is_hearing=token.is_taken)
         hearing = web.listening(pages, settings.host, settings.port or HTTP_PORT)
     else:
@@ -119,7 +116,9 @@ def build_tenant(
     jobs = Jobs(
         client=client,
         database=database,
-        answerer=MeasuredAnswerer(answerer, metrics),
+        answerer=MeasuredAnswerer(
+            replace(answerer, name_owners=partial(name_owners, rights=rights)), metrics
+        ),
         rights=rights,
         executor=MeasuredExecutor(settings.answer_workers, database, metrics),
         workers=settings.answer_workers,
@@ -151,8 +150,9 @@ def build_schedules(
 ) -> Iterator[None]:
     """Do what comes by itself while the block runs.
 
-    Sources are synced and the night's run is told, by whom find_client has, for one tenant; what is
-    past keeping goes of all tenants. Raises ConfigError when SOURCES cannot be read.
+    Sources are synced, and the night's run and stale pages are told, by whom find_client has, for
+    one tenant; what is past keeping goes of all tenants. Raises ConfigError when SOURCES cannot be
+    read.
     """
     from app.loop import nightly
 
@@ -165,7 +165,8 @@ def build_schedules(
         else:
             nightly.run(retriever, settings, client, progress=progress)
 
-    nights = []
+    tell_stale = partial(stale_pages.run, find_client, database, settings)
+    nights = [Schedule(database, stale_pages.SCHEDULE, tell_stale, stop, job=stale_pages.JOB)]
     if settings.eval_schedule is not None:
         nights.append(Schedule(database, settings.eval_schedule, run_night, stop))
     if (days := settings.retention_days) is not None:
@@ -242,22 +243,7 @@ def build_app(
     Without a retriever, no passage is proposed to reviewers. With authorize, each request goes by
     the token that it gives.
     """
-    secret = settings.slack_signing_secret
-    bolt_log = logging.getLogger("slack_bolt")
-    bolt_log.addFilter(_is_no_token_warning)
-    with _explained("SLACK_BOT_TOKEN", client):
-        app = App(
-            client=client if authorize is None else WebClient(base_url=client.base_url),
-            authorize=authorize,
-            logger=bolt_log,
-            signing_secret=secret.get_secret_value() if secret else "",
-            # Where SLACK_VERIFICATION_TOKEN is set, Bolt reads it itself, and then refuses Slack.
-            ssl_check_enabled=False,
-            before_authorize=SslCheck(),
-            listener_executor=ThreadPoolExecutor(LISTENER_THREADS, thread_name_prefix="listener"),
-        )
-    # It shows all of a request that it refuses; `web` says that it did.
-    logging.getLogger("slack_bolt.RequestVerification").setLevel(logging.WARNING)
+    app = _build_bolt(client, settings, authorize)
     strangers.register(
         app, database, allowed=settings.channels, are_answered=settings.answer_strangers
     )
@@ -277,18 +263,38 @@ def build_app(
     replies.register(app, database, reviews, jobs.rights)
     workspace = Workspace(client)
     escalation.register(app, database, workspace, experts=settings.experts)
-    confirming.register(
-        app, database, jobs.rights, admins=settings.admins, experts=settings.experts
-    )
+    confirming.register(app, jobs.rights, admins=settings.admins, experts=settings.experts)
     shortcuts.register(app, jobs)
-    commands.register(app, database, jobs.rights, settings)
-    home.register(app, database, jobs.rights, workspace, freshness_days=settings.freshness_days)
+    commands.register(app, jobs.rights, settings)
+    home.register(app, jobs.rights, workspace, freshness_days=settings.freshness_days)
     errors.register(app, jobs)
     # Of what nobody listens to, Bolt logs the whole text, and Slack sends it again.
     app.event(re.compile(".*"))(_let_pass)
     for listen_to in (app.action, app.view, app.options, app.shortcut):
         listen_to(re.compile(".*"))(_acknowledge)
     return app
+
+
+def _build_bolt(
+    client: WebClient, settings: Settings, authorize: Callable[[], AuthorizeResult] | None
+) -> App:
+    """The app without listeners."""
+    secret = settings.slack_signing_secret
+    bolt_log = logging.getLogger("slack_bolt")
+    bolt_log.addFilter(_is_no_token_warning)
+    # It shows all of a request that it refuses; `web` says that it did.
+    logging.getLogger("slack_bolt.RequestVerification").setLevel(logging.WARNING)
+    with _explained("SLACK_BOT_TOKEN", client):
+        return App(
+            client=client if authorize is None else WebClient(base_url=client.base_url),
+            authorize=authorize,
+            logger=bolt_log,
+            signing_secret=secret.get_secret_value() if secret else "",
+            # Where SLACK_VERIFICATION_TOKEN is set, Bolt reads it itself, and then refuses Slack.
+            ssl_check_enabled=False,
+            before_authorize=SslCheck(),
+            listener_executor=ThreadPoolExecutor(LISTENER_THREADS, thread_name_prefix="listener"),
+        )
 
 
 def serve_until(
@@ -313,7 +319,7 @@ def connected(
     Raises ConfigError when Slack does not take the token, or the port is taken.
     """
     client = SocketModeHandler(app, app_token).client
-    pulse, token = Pulse(), TokenCheck(app.client)
+    pulse, token = health.Pulse(), health.TokenCheck(app.client)
     client.on_message_listeners.append(pulse.note)
     try:
         with _explained("SLACK_APP_TOKEN", app.client):
@@ -330,58 +336,6 @@ def connected(
             yield
     finally:
         client.close()
-
-
-class Pulse:
-    """When Slack was last heard, on whichever connection: a new one has heard nothing yet."""
-
-    def __init__(self, *, now: Callable[[], float] = time.time) -> None:
-        """now: seconds since 1970, as slack_sdk notes them."""
-        self._now = now
-        self._heard_at = now()
-
-    def note(self, _message: str) -> None:
-        """Take any message for a sign of life, the greeting of a new connection included."""
-        self._heard_at = self._now()
-
-    def is_hearing(self, session: Connection | None) -> bool:
-        """Whether a connection of Socket Mode is open, and Slack gave a sign of life lately."""
-        if session is None or not session.is_active():
-            return False
-        self._heard_at = max(self._heard_at, session.last_ping_pong_time or 0)
-        return self._now() - self._heard_at < DEAF_S
-
-
-class TokenCheck:
-    """Whether Slack takes our token still; asked at most once in TOKEN_S, however often we are."""
-
-    def __init__(self, client: WebClient, *, now: Callable[[], float] = time.monotonic) -> None:
-        self._client = posting.hasten(client, TOKEN_TIMEOUT_S)
-        self._now = now
-        self._lock = threading.Lock()
-        self._due_at = now()
-        self._is_taken = True
-
-    def is_taken(self) -> bool:
-        """Whether it is, as Slack said last; it is until Slack says that it is not."""
-        with self._lock:
-            is_due = self._now() >= self._due_at
-            if is_due:
-                self._due_at = self._now() + TOKEN_S
-        if is_due:
-            self._ask()
-        return self._is_taken
-
-    def _ask(self) -> None:
-        try:
-            self._client.auth_test()
-            self._is_taken = True
-        except SlackApiError as error:
-            if error.response.get("error") in TOKEN_REFUSALS:
-                self._is_taken = False
-                log.error("Slack does not take the token: %s", error.response["error"])
-        except (SlackClientError, *posting.CONNECTION_FAULTS) as error:
-            log.info("auth.test did not work: %s", type(error).__name__)
 
 
 def stop_on_signals(stop: threading.Event) -> None:

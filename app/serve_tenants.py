@@ -12,14 +12,13 @@ from typing import TYPE_CHECKING, Any
 from slack_bolt.authorization import AuthorizeResult
 from slack_sdk.oauth.installation_store import Bot
 
-from app import installing, logs, posting, serve, web
+from app import installing, logs, posting, retention, serve, web
 from app.config import Settings
 from app.database import open_database
 from app.installations import Installations, OneRotator
 from app.metrics import Metrics
 from app.tenants import Tenant, Tenants
 from retrieval.errors import ConfigError
-from retrieval.models import Models
 
 if TYPE_CHECKING:  # takes seconds to import
     from app.answering import Answerer
@@ -74,7 +73,7 @@ def run(settings: Settings) -> None:
         answerer.retriever,
         stop,
         partial(tenants.find_client, settings.tenant_id),
-        lambda: {settings.tenant_id, *tenants.list_ids()},
+        lambda: {settings.tenant_id, *retention.list_workspaces(database)},
     )
     with schedules, refreshing(tenants, stop):
         serve.serve_until(stop, hearing, tenants.close)
@@ -119,8 +118,7 @@ def build_tenant(
     retriever = answerer.retriever
     if tenant_id != settings.tenant_id:
         settings = settings.model_copy(update={**OF_ONE, "tenant_id": tenant_id})
-        database = retriever.database.for_tenant(tenant_id)
-        retriever = replace(retriever, database=database, models=Models())
+        retriever = replace(retriever, database=retriever.database.for_tenant(tenant_id))
     own = replace(answerer, retriever=retriever)
     return serve.build_tenant(client, own, metrics, settings, authorize)
 

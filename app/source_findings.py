@@ -14,6 +14,7 @@ from app.mrkdwn import flatten
 from retrieval import source_locks, source_states
 from retrieval.errors import ConfigError
 from retrieval.source_states import SourceState
+from retrieval.sources import catalog
 from retrieval.sources.catalog import Source
 
 GRACE = timedelta(hours=3)  # as long as one process waits for another that syncs; schedule.CLAIM_S
@@ -55,7 +56,10 @@ def _examine_sources(
             yield _build_cut_off(state, source)
         else:
             yield _examine_source(name, source, state, now)
-    if sources and (unnamed := [name for name in states if name not in named]):
+    renamed = catalog.find_renamed({name: state.root for name, state in states.items()}, sources)
+    for name, source in renamed.items():
+        yield findings.error(syncing.build_renamed(name, source))
+    if sources and (unnamed := [name for name in states if name not in {**named, **renamed}]):
         yield findings.note(
             f"SOURCES does not name {', '.join(unnamed)}: read only by `footnote ingest`, if at "
             "all, and answered from still. `footnote sync NAME --prune` removes such a source."
@@ -82,9 +86,10 @@ def _examine_source(
     if state is None or (state.completed_at is None and state.error is None):
         return findings.note(f"Source {name} was never read completely: run {again}.")
     if state.error:
-        since = f"since {state.completed_at:%Y-%m-%d %H:%M}" if state.completed_at else "ever"
+        since = f"not read completely since {state.completed_at:%Y-%m-%d %H:%M}"
         error = flatten(state.error, TEXT_LENGTH)
-        return findings.error(f"Source {name} was not read completely {since}: {error}")
+        was = since if state.completed_at else "never read completely"
+        return findings.error(f"Source {name} was {was}: {error}")
     assert state.completed_at is not None
     if source and (due_at := _find_overdue(source, state.completed_at, now)):
         return findings.error(
@@ -121,8 +126,8 @@ def _examine_dead_letters(connection: Connection) -> Iterator[Finding]:
         more = f" and {row.files - len(row.paths)} more" if row.files > len(row.paths) else ""
         yield findings.note(
             f"{count(row.files, 'file')} of source {row.source} {_be(row.files)} not in the index "
-            f"as {'it is' if row.files == 1 else 'they are'} now, "
-            f"{flatten(row.reason, TEXT_LENGTH)}: {paths}{more}, since {row.first_at:%Y-%m-%d}."
+            f"as {'it is' if row.files == 1 else 'they are'} now: {paths}{more}, since "
+            f"{row.first_at:%Y-%m-%d}. Why: {flatten(row.reason, TEXT_LENGTH).rstrip('.')}."
         )
     if len(rows) > REASONS_TOLD:
         yield findings.note(f"Files are left out for {len(rows) - REASONS_TOLD} more reasons.")

@@ -7,12 +7,14 @@ from typing import Any
 
 from sqlalchemy import Connection, Row, text
 
+from app import limits
 from app.config import Settings
 from app.loop import caseset, faults, gaps
 from app.loop.gaps import Asked
 from app.loop.gaps import Gap as Gap
 from app.loop.stages import Stage
 from app.questions import IN_CHANNEL, LEAST_ASKERS, QUESTION_KEY
+from retrieval import verifying
 from retrieval.db import Database
 
 MOST_GAPS = 12  # that are told of; of the others only the number is known
@@ -73,6 +75,7 @@ class Counts:
     answered: int = 0
     abstained: int = 0
     failed: int = 0
+    limited: int = 0  # over what is answered in an hour
     stopped: int = 0  # by the asker, who had seen enough of an answer that grew
     flagged: int = 0  # with at least one 👎
     helpful: int = 0  # with at least one 👍
@@ -202,6 +205,7 @@ def _load_counts(connection: Connection, scope: Scope) -> tuple[Counts, Counts]:
             ),
             questions AS (
                 SELECT *, asked_at < now() - make_interval(days => :days) AS is_before,
+                       coalesce(error_class, '') = :refused AS is_limited,
                        CASE WHEN outcome IN ('answered', 'abstained') THEN
                            extract(epoch FROM completed_at - asked_at)::float8 * 1000
                        END AS took_ms
@@ -212,7 +216,8 @@ def _load_counts(connection: Connection, scope: Scope) -> tuple[Counts, Counts]:
             SELECT is_before, count(*) AS asked,
                    count(*) FILTER (WHERE outcome = 'answered') AS answered,
                    count(*) FILTER (WHERE outcome = 'abstained') AS abstained,
-                   count(*) FILTER (WHERE outcome = 'failed') AS failed,
+                   count(*) FILTER (WHERE outcome = 'failed' AND NOT is_limited) AS failed,
+                   count(*) FILTER (WHERE is_limited) AS limited,
                    count(*) FILTER (WHERE outcome = 'stopped') AS stopped,
                    count(*) FILTER (WHERE is_flagged) AS flagged,
                    count(*) FILTER (WHERE is_helpful) AS helpful,
@@ -222,7 +227,7 @@ def _load_counts(connection: Connection, scope: Scope) -> tuple[Counts, Counts]:
                    percentile_cont(0.95) WITHIN GROUP (ORDER BY took_ms) AS p95_ms
             FROM questions GROUP BY is_before
         """),
-        {"days": scope.days, "channel_id": scope.channel_id},
+        {"days": scope.days, "channel_id": scope.channel_id, "refused": limits.REFUSED},
     ).mappings()
     counts = {row["is_before"]: _read_counts(dict(row)) for row in rows}
     return counts.get(False, Counts()), counts.get(True, Counts())
@@ -366,17 +371,14 @@ def _read_asked(row: Row[Any]) -> Asked:
 
 def _load_sources(connection: Connection, freshness_days: int) -> tuple[Source, ...]:
     rows = connection.execute(
-        text("""
+        text(f"""
             SELECT source AS name,
-                   count(*) FILTER (WHERE verified_at >= oldest) AS fresh,
-                   count(*) FILTER (WHERE verified_at < oldest) AS stale,
+                   count(*) FILTER (WHERE NOT {verifying.IS_STALE}) AS fresh,
+                   count(*) FILTER (WHERE {verifying.IS_STALE}) AS stale,
                    count(*) FILTER (WHERE verified_at IS NULL) AS undated
-            FROM documents CROSS JOIN LATERAL (
-                SELECT current_date - coalesce(freshness_days, :days) AS oldest
-            ) AS rule
-            GROUP BY source ORDER BY source
+            FROM documents GROUP BY source ORDER BY source
         """),
-        {"days": freshness_days},
+        {"freshness_days": freshness_days},
     )
     return tuple(Source(**row._mapping) for row in rows)
 

@@ -18,6 +18,7 @@ from retrieval.sources.catalog import Source
 
 if TYPE_CHECKING:  # takes seconds to import
     from retrieval.embedding import Embedder
+    from retrieval.rerank import Reranker
     from retrieval.retrieve import Retriever
     from retrieval.sync import Syncer
 
@@ -47,29 +48,59 @@ def find_sources(settings: Settings, names: Sequence[str] = ()) -> tuple[Source,
     return tuple(source for source in sources if not names or source.name in names)
 
 
-def refuse_named(settings: Settings, name: str) -> None:
-    """Raise ConfigError for the name of a source of SOURCES, which says who may read it.
+def refuse_named(settings: Settings, source: Source) -> None:
+    """Raise ConfigError for the name or a page of a source of SOURCES, which says who may read it.
 
     So it does while SOURCES cannot be read.
     """
-    named = find_sources(settings) if settings.sources else ()
-    if name in [source.name for source in named]:
-        raise ConfigError(
-            f"{settings.sources} names a source {name!r}. Run `footnote sync {name}`, or give the "
-            "folder another name with --source."
-        )
+    for named in find_sources(settings) if settings.sources else ():
+        if named.name == source.name:
+            raise ConfigError(
+                f"{settings.sources} names a source {named.name!r}. Run `footnote sync "
+                f"{named.name}`, or give the folder another name with --source."
+            )
+        if catalog.overlap(named, source):
+            raise ConfigError(
+                f"{settings.sources} has pages of this folder in its source {named.name!r}, and "
+                f"says who may read them. Run `footnote sync {named.name}`."
+            )
+
+
+def narrow_renamed(settings: Settings, database: Database) -> list[str]:
+    """Do so for the sources of SOURCES; for each that was renamed, what to say."""
+    from retrieval import sync
+
+    renamed = sync.narrow_renamed(database, find_sources(settings))
+    return [build_renamed(name, source) for name, source in renamed.items()]
+
+
+def build_renamed(name: str, source: Source) -> str:
+    """What to say, and to do, where a source has another name now."""
+    return (
+        f"Source {name} is named {source.name} now, and its pages are there under both names: "
+        f"`footnote sync {name} --prune` removes the old ones, which each sync opens to no more "
+        "people than the new ones."
+    )
 
 
 def build_syncer(settings: Settings, database: Database) -> "Syncer":
     """What brings sources up to date, with the models that are set, loaded."""
     from app import parts
+
+    embedder, reranker = parts.load_embedder(settings), parts.load_reranker(settings)
+    return _assemble_syncer(settings, database, embedder, reranker)
+
+
+def _assemble_syncer(
+    settings: Settings, database: Database, embedder: "Embedder", reranker: "Reranker"
+) -> "Syncer":
     from retrieval.sync import Syncer
     from retrieval.tuning import DEFAULT
 
     return Syncer(
         database=database,
-        embedder=parts.load_embedder(settings),
-        reranker=parts.load_reranker(settings),
+        embedder=embedder,
+        reranker=reranker,
         tuning=DEFAULT,
         checkouts=settings.footnote_home / CHECKOUTS,
     )
@@ -131,20 +162,14 @@ def _sync_due(
     As SOURCES has it now: who may read it may have changed since this process began.
     """
     from retrieval import sync
-    from retrieval.sync import Syncer
-    from retrieval.tuning import DEFAULT
 
     _give_way()
-    syncer = Syncer(
-        database=database,
-        embedder=_find_embedder(settings, retriever),
-        reranker=retriever.reranker,
-        tuning=DEFAULT,
-        checkouts=settings.footnote_home / CHECKOUTS,
-    )
+    embedder = _find_embedder(settings, retriever)
+    syncer = _assemble_syncer(settings, database, embedder, retriever.reranker)
     try:
         with sync.noting_failures(database, name):
             (source,) = find_sources(settings, [name])
+            narrow_renamed(settings, database)
         summary = sync.sync(syncer, source, progress=progress)
     except Stopped:
         raise

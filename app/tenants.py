@@ -57,6 +57,7 @@ class Tenants:
         self._verifier = SignatureVerifier(signing_secret)
         self._lock = threading.Lock()
         self._known: dict[str, Tenant] = {}
+        self._refused: set[str | None] = set()  # refresh tokens of which that is logged
 
     def dispatch(self, request: BoltRequest) -> BoltResponse:
         """What is answered to a request of Slack's, by the tenant that it comes from."""
@@ -66,12 +67,10 @@ class Tenants:
             return BoltResponse(status=401)
         if request.body.get("type") == "url_verification":
             return BoltResponse(status=200, body={"challenge": request.body.get("challenge")})
-        bot = self._find_bot(request)
-        if bot is None:
+        if _is_goodbye(request.body):
+            self._remove(request)
+        elif (bot := self._find_bot(request)) is None:
             log.info("Nobody has installed the app in %s", request.context.team_id)
-        elif _is_goodbye(request.body):
-            self._installations.delete_all(enterprise_id=bot.enterprise_id, team_id=bot.team_id)
-            log.info("%s has removed the app", find_tenant_id(bot))
         elif (current := self._refresh(bot)) is not None:
             return self._find(current).bolt.dispatch(request)
         return BoltResponse(status=200)  # Slack would send it again
@@ -113,12 +112,26 @@ class Tenants:
             is_enterprise_install=request.context.is_enterprise_install,
         )
 
+    def _remove(self, request: BoltRequest) -> None:
+        """Forget the installation that a goodbye names, and no other of its organisation."""
+        said = request.context
+        team_id = None if said.is_enterprise_install else said.team_id
+        self._installations.remove(
+            enterprise_id=said.enterprise_id,
+            team_id=team_id,
+            # It may be late, or told twice, and the app be installed anew since.
+            before=request.body["event_time"],
+        )
+        log.info("%s has removed the app", team_id or said.enterprise_id)
+
     def _refresh(self, bot: Bot) -> Bot | None:
         """The bot with a token that lasts; None where Slack gives it none."""
         try:
             return self._rotator.perform_bot_token_rotation(bot=bot) or bot
         except SlackTokenRotationError:
-            log.error("Slack refreshes no token of %s: install it again", find_tenant_id(bot))
+            if bot.bot_refresh_token not in self._refused:
+                log.error("Slack refreshes no token of %s: install it again", find_tenant_id(bot))
+            self._refused.add(bot.bot_refresh_token)
             return None
 
     def _find(self, bot: Bot) -> Tenant:

@@ -100,15 +100,19 @@ def save_retrieval(
 def save_past(database: Database, trace_id: UUID, past: Sequence[PastAnswer]) -> None:
     """Add that a question is answered with others before it in mind.
 
-    Who may not read the pages of those may not read this answer, either.
+    Who may not read those may not read this answer, either.
     """
     with database.unrestricted.transaction() as connection:
         connection.execute(
             text("""
-                UPDATE traces SET document_ids = document_ids || ARRAY(
-                    SELECT unnest(document_ids) FROM traces AS past
-                    WHERE past.trace_id = ANY(:past)
-                ) WHERE trace_id = :trace_id
+                UPDATE traces
+                SET document_ids = traces.document_ids || ARRAY(
+                        SELECT unnest(document_ids) FROM traces AS past
+                        WHERE past.trace_id = ANY(:past)),
+                    made_for = traces.made_for || ARRAY(
+                        SELECT unnest(audience_ids) FROM traces AS past
+                        WHERE past.trace_id = ANY(:past))
+                WHERE trace_id = :trace_id
             """),
             {"trace_id": trace_id, "past": [each.trace_id for each in past]},
         )
@@ -150,13 +154,16 @@ def save_answer(
         " abstained_because = :abstained_because, tokens = tokens || CAST(:tokens AS jsonb),"
         " settings = settings || CAST(:settings AS jsonb),"
         " stage_ms = stage_ms || CAST(:stage_ms AS jsonb),"
+        " document_ids = document_ids || CAST(:successors AS bigint[]),"
         " outcome = :outcome, completed_at = clock_timestamp()",
-        answer=answer.text,
+        answer=answer.text if answer.text_for_others is None else answer.text_for_others,
         citations=json.dumps([asdict(citation) for citation in answer.citations], default=str),
         abstained_because=answer.abstained_because,
         tokens=json.dumps(dict(answer.tokens)),
         settings=json.dumps({**settings, **nearest}),
         stage_ms=json.dumps(dict(stage_ms)),
+        # The answer names them.
+        successors=[each.successor.document_id for each in answer.citations if each.successor],
         outcome="abstained" if answer.abstained_because else "answered",
     )
 
@@ -298,6 +305,17 @@ def is_asked(database: Database, trace_id: UUID, question: str) -> bool:
         )
 
 
+def is_readable(database: Database, trace_id: UUID) -> bool:
+    """Whether those whom the database reads as may read all that a trace is made of by now."""
+    with database.transaction() as connection:
+        return bool(
+            connection.execute(
+                text("SELECT EXISTS (SELECT FROM traces WHERE trace_id = :trace_id)"),
+                {"trace_id": trace_id},
+            ).scalar()
+        )
+
+
 def is_deleted(database: Database, trace_id: UUID) -> bool:
     """Whether the question was deleted since."""
     with database.unrestricted.transaction() as connection:
@@ -332,6 +350,7 @@ def reopen(database: Database, trace_id: UUID, question: str) -> list[str]:
     """Have a trace begin again with the question as it reads now; gives the messages to replace.
 
     What it was and what came of it stays in settings, the votes included: they were on that answer.
+    So does for whom it is, if there was an answer.
     """
     with database.unrestricted.transaction() as connection:
         answer_ts: list[str] = connection.execute(
@@ -345,6 +364,8 @@ def reopen(database: Database, trace_id: UUID, question: str) -> list[str]:
                     queries = '{}', candidates = '[]', kept = '{}', answer = NULL,
                     citations = '[]', abstained_because = NULL, stage_ms = '{}', tokens = '{}',
                     embedding = NULL, outcome = 'pending', error_class = NULL,
+                    document_ids = CASE WHEN answer IS NULL THEN '{}' ELSE document_ids END,
+                    made_for = CASE WHEN answer IS NULL THEN '{}' ELSE made_for END,
                     settings = jsonb_build_object('before', jsonb_build_object(
                         'question', question, 'asked_at', asked_at, 'answer', answer,
                         'citations', citations, 'outcome', outcome, 'tokens', tokens,
@@ -474,7 +495,8 @@ def find_own(
     with database.transaction() as connection:
         rows = connection.execute(
             text("""
-                SELECT question, asked_at, outcome, channel_id, thread_ts,
+                SELECT question, asked_at, channel_id, thread_ts,
+                       CASE WHEN error_class = 'Limited' THEN 'limited' ELSE outcome END AS outcome,
                        answer_ts[1] AS answer_ts
                 FROM traces
                 WHERE surface = 'slack' AND team_id = :team_id AND user_id = :user_id

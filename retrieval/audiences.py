@@ -5,7 +5,7 @@ user:ID are Slack's.
 """
 
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable
 
 from sqlalchemy import Connection, text
 
@@ -29,14 +29,8 @@ def parse(names: Iterable[str]) -> tuple[str, ...]:
     return next(((name,) for name in ("public", "everyone") if name in audience), tuple(audience))
 
 
-def load_ids(
-    connection: Connection, audiences: Collection[tuple[str, ...]]
-) -> Mapping[tuple[str, ...], int]:
-    """The number of each audience, as parse gives it; one that has none yet gets one."""
-    return {audience: _load_id(connection, audience) for audience in set(audiences)}
-
-
-def _load_id(connection: Connection, audience: tuple[str, ...]) -> int:
+def load_id(connection: Connection, audience: tuple[str, ...]) -> int:
+    """The number of an audience, as parse gives it; one that has none yet gets one."""
     values = {"audience": sorted({"*", *audience})}
     connection.execute(
         text("""
@@ -91,7 +85,7 @@ def assign(
         text("""
             UPDATE documents SET audience_id = :audience_id WHERE document_id = ANY(:document_ids)
         """),
-        {"audience_id": _load_id(connection, audience), "document_ids": list(document_ids)},
+        {"audience_id": load_id(connection, audience), "document_ids": list(document_ids)},
     )
 
 

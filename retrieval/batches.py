@@ -12,7 +12,7 @@ from retrieval.db import Database
 from retrieval.embedding import Embedder
 from retrieval.errors import FootnoteError
 from retrieval.generations import Generation
-from retrieval.planning import Page
+from retrieval.planning import Pending
 from retrieval.records import Chunk
 from retrieval.rows import ChunkVectors, Item, build_embedded_text
 from retrieval.sources.reads import Skipped
@@ -39,7 +39,7 @@ class Target:
 class Failure:
     """A page that could not be indexed."""
 
-    page: Page
+    page: Pending
     reason: str
 
     @property
@@ -47,7 +47,9 @@ class Failure:
         return Skipped(path=self.page.document.path, reason=self.reason)
 
 
-def index(target: Target, pages: Sequence[Page], write: Write, progress: Progress) -> list[Failure]:
+def index(
+    target: Target, pages: Sequence[Pending], write: Write, progress: Progress
+) -> list[Failure]:
     """Have each page written in a transaction of its own; those that cannot be.
 
     Such a one becomes a dead letter, for whatever reason it is, and the others go on.
@@ -71,7 +73,7 @@ def index(target: Target, pages: Sequence[Page], write: Write, progress: Progres
 
 
 @contextmanager
-def _surviving(target: Target, page: Page, failed: list[Failure]) -> Iterator[None]:
+def _surviving(target: Target, page: Pending, failed: list[Failure]) -> Iterator[None]:
     """Have a failure be noted, unless it is one that a person can do something about."""
     try:
         yield
@@ -85,8 +87,8 @@ def _surviving(target: Target, page: Page, failed: list[Failure]) -> Iterator[No
         failed.append(failure)
 
 
-def _groups(pages: Sequence[Page]) -> Iterator[list[Page]]:
-    group: list[Page] = []
+def _groups(pages: Sequence[Pending]) -> Iterator[list[Pending]]:
+    group: list[Pending] = []
     for page in pages:
         group.append(page)
         if sum(len(each.document.text) for each in group) >= GROUP_CHARACTERS:
@@ -96,7 +98,8 @@ def _groups(pages: Sequence[Page]) -> Iterator[list[Page]]:
         yield group
 
 
-def split(page: Page, embedder: Embedder, tuning: Tuning) -> Item:
+def split(page: Pending, embedder: Embedder, tuning: Tuning) -> Item:
+    """A page cut as the embedder reads it, with no vectors yet."""
     sections = chunking.split(
         page.document,
         embedder.token_starts,

@@ -2,23 +2,24 @@
 
 import hashlib
 import struct
-from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Mapping, Set
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from rensa import RMinHash
 from sqlalchemy import Connection, text
 
-from retrieval import editions
+from retrieval import editions, shingles
 from retrieval.db import Database
-from retrieval.lexical import build_words
+from retrieval.lexical import STEMS, build_words, fold
 
-# Of the words of two pages in threes, the share of all that both have (Broder, 1997). On the 1,942
-# pages of the handbook 29 pairs have 0.7 or more. 27 of them are one template filled for several
-# services, which their titles tell; the two others are copies. At 0.6 there are three copies, but
-# also the norms of two teams, written to one outline.
+# Of the words of two pages in runs, the share of all that both have. On the 1,942 pages of the
+# handbook 29 pairs have 0.7 or more. 27 of them are one template filled for several services, which
+# their titles tell; the two others are copies. At 0.6 there are three copies, but also the norms of
+# two teams, written to one outline.
 LEAST = 0.7
-SHINGLE = 3  # words
+# Of pages whose titles tell them apart: a person should look at them, and both are answered from.
+ALIKE = 0.85  # chosen
 MIN_WORDS = 20  # of a page; shorter ones are much alike without being copies; chosen
 
 # 32 bands of 4: of pairs at LEAST, all but 1 in 5,000 have a band in common, of those at 0.3 a
@@ -36,6 +37,10 @@ class _Page:
     content_hash: str
     title: str
     text: str
+    language: str
+    # Each word of the title, but for what tells editions apart, with its stems: none of a stop
+    # word. Empty until it is compared.
+    stems: Mapping[str, Set[str]] = field(default_factory=dict)
 
     @cached_property
     def words(self) -> list[str]:
@@ -43,13 +48,12 @@ class _Page:
 
     @cached_property
     def shingles(self) -> frozenset[str]:
-        starts = range(max(len(self.words) - SHINGLE + 1, 0))
-        return frozenset(" ".join(self.words[at : at + SHINGLE]) for at in starts)
+        return shingles.build(self.words)
 
     @cached_property
     def known(self) -> frozenset[str]:
-        """The words of title and text."""
-        return editions.title_words(self.title) | {*self.words}
+        """The words of title and text, and the stems of the title."""
+        return frozenset({*self.stems, *self.words}.union(*self.stems.values()))
 
 
 def refresh(database: Database) -> None:
@@ -58,6 +62,8 @@ def refresh(database: Database) -> None:
     while True:
         with database.transaction() as connection:
             changed = _load_changed(connection)
+            if not changed:
+                return
             _save_signatures(connection, changed)
             _save_pairs(connection, changed)
         if len(changed) < BATCH:
@@ -65,11 +71,12 @@ def refresh(database: Database) -> None:
 
 
 def load(connection: Connection, document_ids: Collection[int]) -> frozenset[tuple[int, int]]:
-    """The pairs among these documents, each with the lower id first."""
+    """The pairs of one title among these documents, each with the lower id first."""
     rows = connection.execute(
         text("""
             SELECT document_id, other_id FROM copies
             WHERE document_id = ANY(:document_ids) AND other_id = ANY(:document_ids)
+            AND has_one_title
         """),
         {"document_ids": list(document_ids)},
     )
@@ -79,21 +86,25 @@ def load(connection: Connection, document_ids: Collection[int]) -> frozenset[tup
 def find_similarity(one: _Page, other: _Page) -> float | None:
     """How much of two pages' words both have, in [LEAST, 1]; None where they are no copies.
 
-    One template filled for two services is none: the title of each has a word that the other page
-    has not.
+    Those whose titles differ are from ALIKE on: most are one template filled for two services.
     """
-    for here, there in ((one, other), (other, one)):
-        if editions.title_words(here.title) - there.known:
-            return None
-    both, all_ = one.shingles & other.shingles, one.shingles | other.shingles
-    similarity = len(both) / len(all_) if all_ else 0.0
-    return similarity if similarity >= LEAST else None
+    similarity = shingles.find_similarity(one.shingles, other.shingles)
+    return similarity if similarity >= (LEAST if has_one_title(one, other) else ALIKE) else None
+
+
+def has_one_title(one: _Page, other: _Page) -> bool:
+    """Whether the title of neither has a word that the other page has not, in any form."""
+    return not any(
+        stems and word not in there.known and not stems & there.known
+        for here, there in ((one, other), (other, one))
+        for word, stems in here.stems.items()
+    )
 
 
 def _load_changed(connection: Connection) -> list[_Page]:
     rows = connection.execute(
         text("""
-            SELECT document_id, documents.content_hash, title, text
+            SELECT document_id, documents.content_hash, title, text, language
             FROM documents LEFT JOIN signatures USING (document_id)
             WHERE signatures.content_hash IS DISTINCT FROM documents.content_hash
             ORDER BY document_id LIMIT :batch
@@ -158,17 +169,23 @@ def _save_pairs(connection: Connection, changed: Collection[_Page]) -> None:
     ).all()
     pages = _load_pages(connection, {each for row in pairs for each in (row.low, row.high)})
     rows = [
-        {"low": row.low, "high": row.high, "similarity": similarity}
+        {
+            "low": row.low,
+            "high": row.high,
+            "similarity": similarity,
+            "has_one_title": has_one_title(pages[row.low], pages[row.high]),
+        }
         for row in pairs
         if (similarity := find_similarity(pages[row.low], pages[row.high])) is not None
     ]
     if rows:
         connection.execute(
             text("""
-                INSERT INTO copies (tenant_id, document_id, other_id, similarity)
-                SELECT tenant_id, document_id, :high, :similarity FROM documents
+                INSERT INTO copies (tenant_id, document_id, other_id, similarity, has_one_title)
+                SELECT tenant_id, document_id, :high, :similarity, :has_one_title FROM documents
                 WHERE document_id = :low
-                ON CONFLICT (document_id, other_id) DO UPDATE SET similarity = excluded.similarity
+                ON CONFLICT (document_id, other_id) DO UPDATE
+                SET similarity = excluded.similarity, has_one_title = excluded.has_one_title
             """),
             rows,
         )
@@ -178,9 +195,36 @@ def _load_pages(connection: Connection, document_ids: Collection[int]) -> Mappin
     """The documents, locked, so that none is deleted before its pairs are saved."""
     rows = connection.execute(
         text("""
-            SELECT document_id, content_hash, title, text FROM documents
+            SELECT document_id, content_hash, title, text, language FROM documents
             WHERE document_id = ANY(:ids) ORDER BY document_id FOR KEY SHARE
         """),
         {"ids": sorted(document_ids)},
     )
-    return {row.document_id: _Page(**row._mapping) for row in rows}
+    pages = [_Page(**row._mapping) for row in rows]
+    stems = _load_stems(connection, pages)
+    return {page.document_id: replace(page, stems=stems[page.document_id]) for page in pages}
+
+
+def _load_stems(
+    connection: Connection, pages: Collection[_Page]
+) -> Mapping[int, Mapping[str, Set[str]]]:
+    """The words of the titles with their stems, by document_id."""
+    words = [(page, word) for page in pages for word in sorted(editions.title_words(page.title))]
+    rows = connection.execute(
+        text(f"""
+            SELECT document_id, word, {STEMS} AS stems
+            FROM unnest(CAST(:ids AS bigint[]), CAST(:languages AS text[]),
+                        CAST(:words AS text[]), CAST(:folded AS text[]))
+                AS titles (document_id, language, word, folded)
+        """),
+        {
+            "ids": [page.document_id for page, _ in words],
+            "languages": [page.language for page, _ in words],
+            "words": [word for _, word in words],
+            "folded": [fold(word) for _, word in words],
+        },
+    )
+    stems: dict[int, dict[str, Set[str]]] = {page.document_id: {} for page in pages}
+    for row in rows:
+        stems[row.document_id][row.word] = frozenset(row.stems)
+    return stems

@@ -86,6 +86,14 @@ class Database:
         self.engine.dispose()
 
 
+def lock(connection: Connection, what: str) -> None:
+    """Have whoever else of this tenant locks the same wait for the transaction's end."""
+    connection.execute(
+        text("SELECT pg_advisory_xact_lock(hashtext(:key || current_setting(:tenant_id)))"),
+        {"key": f"footnote {what} ", "tenant_id": "footnote.tenant_id"},
+    )
+
+
 def open_database(url: str, *, tenant_id: str) -> Database:
     """A database that answers and whose schema is the one that this code was written for.
 

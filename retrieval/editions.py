@@ -27,7 +27,8 @@ _EDITIONS: tuple[tuple[Literal["year", "version"], re.Pattern[str]], ...] = (
     ("version", re.compile(rf"(?P<work>.*\b(?:{_RULES}|20\d\d))\W+v(?:ersion)?[. ]*{_VERSION}\W*")),
     ("version", re.compile(rf"(?P<work>.*(?:\d.*|\b{_RULES}))\Wrev(?:ision)?[. ]*{_VERSION}\W*")),
 )
-_AGE_FOLDER = re.compile(rf"{_OLD}|{_YEAR}")
+_ARCHIVE = re.compile(rf"_?{_OLD}")
+_AGE_FOLDER = re.compile(rf"{_ARCHIVE.pattern}|{_YEAR}")
 # Of a rule whose title has no year, where its path has one.
 _RULE = re.compile(rf".*\b(?:{_RULES}|guide)\W*")
 _IN_PATH = re.compile(rf"(?:.*[^a-z0-9])?{_YEAR}")
@@ -49,11 +50,16 @@ class Addressed(Named, Protocol):
     def url(self) -> str: ...
 
 
-class Superseded(Addressed, Protocol):
-    """The same with what it says replaces it."""
+class Listed(Named, Protocol):
+    """The same with its id."""
 
     @property
     def document_id(self) -> int: ...
+
+
+class Superseded(Listed, Addressed, Protocol):
+    """The same with its address and what it says replaces it."""
+
     @property
     def superseded_by(self) -> str | None: ...
 
@@ -63,9 +69,31 @@ class _Edition:
     """What title and path say of a page."""
 
     work: tuple[tuple[str, ...], tuple[str, ...]]  # its folders, and the words of its title
+    age: "_Age"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Age:
+    """Which edition of its work a page is."""
+
     is_superseded: bool
     kind: Literal["year", "version"] | None = None  # None: it is the only one
     number: tuple[int, ...] = ()
+
+    def has_begun(self, today: date) -> bool:
+        return self.kind != "year" or self.number <= (today.year % 100,)
+
+    def is_before(self, other: "_Age", today: date) -> bool:
+        """Whether the other is the later one, and in force."""
+        if self.is_superseded != other.is_superseded:
+            return self.is_superseded
+        is_later = self.kind == other.kind and self.number < other.number
+        return is_later and other.has_begun(today)
+
+    def is_to_come(self, other: "_Age", today: date) -> bool:
+        """Whether it will be in force, and the other is."""
+        is_later = self.kind == other.kind and not other.is_superseded
+        return is_later and other.has_begun(today) and not self.has_begun(today)
 
 
 def is_older(one: Named, other: Named, today: date) -> bool:
@@ -76,17 +104,44 @@ def is_older(one: Named, other: Named, today: date) -> bool:
     replaced, such as a policy. Where no title has a year, that of the folder or file counts.
     """
     here, there = _read(one.title, one.path), _read(other.title, other.path)
-    if here.work != there.work:
-        return False
-    if here.is_superseded != there.is_superseded:
-        return here.is_superseded
-    is_in_force = there.kind == "version" or there.number <= (today.year % 100,)
-    return here.kind == there.kind and here.number < there.number and is_in_force
+    return here.work == there.work and here.age.is_before(there.age, today)
+
+
+def find_older(pages: Iterable[Listed], today: date) -> set[int]:
+    """The pages, by document_id, of which another one is a later edition."""
+    works: dict[tuple[tuple[str, ...], ...], dict[_Age, list[int]]] = {}
+    for page in pages:
+        edition = _read(page.title, page.path)
+        works.setdefault(edition.work, {}).setdefault(edition.age, []).append(page.document_id)
+    return {
+        document_id
+        for ages in works.values()
+        for age, document_ids in ages.items()
+        if any(age.is_before(other, today) for other in ages)
+        for document_id in document_ids
+    }
 
 
 def is_one_work(one: Named, other: Named) -> bool:
     """Whether two pages have one title and place, whichever edition either is."""
     return _read(one.title, one.path).work == _read(other.title, other.path).work
+
+
+def is_one_edition(one: Named, other: Named) -> bool:
+    """Whether neither title nor path of two pages says that one is an earlier or later edition."""
+    return _read(one.title, one.path).age == _read(other.title, other.path).age
+
+
+def gives_way(one: Named, other: Named, today: date) -> bool:
+    """Whether one, of two pages that are known to be of one work, is an earlier edition than the
+    other, or one that is to come while the other is in force."""
+    here, there = _read(one.title, one.path).age, _read(other.title, other.path).age
+    return here.is_before(there, today) or here.is_to_come(there, today)
+
+
+def is_archived(path: str) -> bool:
+    """Whether a page lies in a folder such as "archive"."""
+    return any(map(_ARCHIVE.fullmatch, PurePosixPath(path.casefold()).parent.parts))
 
 
 def title_words(title: str) -> frozenset[str]:
@@ -126,14 +181,19 @@ def find_successor(page: Page, pages: Iterable[Page]) -> Page | None:
     return next((each for each in named if is_named(each, name)), itself)
 
 
-def goes_round(page: Page, find: Callable[[Page], Page | None]) -> bool:
-    """Whether from page to the one that replaces it, as find gives it, one comes back to it."""
+def find_last(page: Page, find: Callable[[Page], Page | None]) -> Page | None:
+    """The last of the pages that replace one another, as find gives them, from page on.
+
+    Page itself where they lead back to it; None where none replaces it, or they go round elsewhere.
+    """
     seen = {page.document_id}
-    successor = find(page)
+    last, successor = None, find(page)
     while successor is not None and successor.document_id not in seen:
         seen.add(successor.document_id)
-        successor = find(successor)
-    return successor is not None and successor.document_id == page.document_id
+        last, successor = successor, find(successor)
+    if successor is None:
+        return last
+    return page if successor.document_id == page.document_id else None
 
 
 @lru_cache(maxsize=4_096)
@@ -142,18 +202,19 @@ def _read(title: str, path: str) -> _Edition:
     shown = _SUPERSEDED.sub(" ", folded).strip()
     folders = PurePosixPath(path.casefold()).parent.parts
     place = tuple(folder for folder in folders if not _AGE_FOLDER.fullmatch(folder))
-    is_superseded = shown != folded
+    is_superseded = shown != folded or is_archived(path)
     for kind, form in _EDITIONS:
         if found := form.fullmatch(shown):
             return _Edition(
                 work=(place, _words(found["work"])),
-                is_superseded=is_superseded,
-                kind=kind,
-                number=_parse_number(found["number"]),
+                age=_Age(
+                    is_superseded=is_superseded, kind=kind, number=_parse_number(found["number"])
+                ),
             )
-    alone = _Edition(work=(place, _words(shown)), is_superseded=is_superseded)
-    year = _find_year(path) if _RULE.fullmatch(shown) else None
-    return replace(alone, kind="year", number=_parse_number(year)) if year else alone
+    age = _Age(is_superseded=is_superseded)
+    if _RULE.fullmatch(shown) and (year := _find_year(path)):
+        age = replace(age, kind="year", number=_parse_number(year))
+    return _Edition(work=(place, _words(shown)), age=age)
 
 
 def _find_year(path: str) -> str | None:

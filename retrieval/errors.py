@@ -13,6 +13,10 @@ class Busy(ConfigError):
     """Wait: somebody else is at it."""
 
 
+class OtherBuild(ConfigError):
+    """Finish or drop the index that is half built before another one is begun."""
+
+
 class IndexMismatch(FootnoteError):
     """Index again: the index was built by another embedding model or chunker."""
 

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Sequence, Set
 from dataclasses import dataclass, replace
 
+from retrieval import editions
 from retrieval.lexical import build_words
 from retrieval.records import Candidate
 from retrieval.tuning import Tuning
@@ -20,8 +21,9 @@ def apply(
     The floor decides about the question: below it the best one, and so all, are refused, and an
     empty tuple is a result like any other. Above, those far less relevant than the best are left
     out, and near copies of what is kept or of a part of it; of two copies that which was verified
-    last is kept. A question may need two pages: for each section that is kept of a document, its
-    others count tuning.same_document of what they did.
+    last is kept, and of other editions, such as a policy of two years, both are. A question may
+    need two pages: for each section that is kept of a document, its others count
+    tuning.same_document of what they did.
     """
     best = candidates[0].relevance if candidates else None
     if best is None or best < floor:
@@ -40,7 +42,12 @@ def apply(
         )
         left.remove(chosen)
         text = _read(chosen)
-        copied = [at for at, each in enumerate(texts) if _is_near_copy(text, each, asked)]
+        copied = [
+            at
+            for at, each in enumerate(texts)
+            if _is_near_copy(text, each, asked)
+            and editions.is_one_edition(chosen.section, kept[at].section)
+        ]
         if not copied:
             kept.append(chosen)
             texts.append(text)

@@ -7,9 +7,9 @@ from typing import Any, Literal
 import numpy as np
 from sqlalchemy import Connection, Row, text
 
-from retrieval import chunking, identifiers, lexical
+from retrieval import chunking, db, identifiers, lexical
 from retrieval.embedding import Embedder, Vectors
-from retrieval.errors import ConfigError
+from retrieval.errors import ConfigError, OtherBuild
 from retrieval.tuning import Tuning
 
 # Another build or processor rounds otherwise; another model is far below.
@@ -117,15 +117,24 @@ def find_fitting(connection: Connection, embedder: Embedder, tuning: Tuning) -> 
 def create(
     connection: Connection, embedder: Embedder, projection: Vectors, tuning: Tuning
 ) -> Generation:
-    """A new generation in the state building; another that was being built is dropped.
+    """A new generation in the state building.
 
     One that fits comes back instead when somebody else has made it meanwhile: two sources may be
-    indexed for the first time at once, and there is one generation for both.
+    indexed for the first time at once, and there is one generation for both. One that was being
+    built and that this Footnote cannot finish is dropped; raises OtherBuild where it can, by its
+    model.
     """
     lock(connection)
     if made := find_fitting(connection, embedder, tuning):
         return made
-    connection.execute(text("DELETE FROM generations WHERE state = 'building'"))
+    if other := load(connection, "building"):
+        if other.embedder != embedder.name and other.chunker == chunker_name(tuning):
+            raise OtherBuild(
+                f"Generation {other.generation_id}, by {other.embedder}, is half built. Run the "
+                f"same with EMBEDDING_MODEL={other.embedder} to finish it, or `footnote index drop "
+                f"{other.generation_id}`."
+            )
+        drop(connection, other)
     connection.execute(
         text("""
             INSERT INTO generations (tenant_id, state, chunker, embedder, dimension, probe,
@@ -150,10 +159,7 @@ def create(
 def lock(connection: Connection) -> None:
     """Have whoever else creates, completes or switches a generation of this tenant wait for the
     transaction's end."""
-    connection.execute(
-        text("SELECT pg_advisory_xact_lock(hashtext(:key || current_setting(:tenant_id)))"),
-        {"key": "footnote generation ", "tenant_id": "footnote.tenant_id"},
-    )
+    db.lock(connection, "generation")
 
 
 def hold(connection: Connection, generation: Generation) -> None:
@@ -237,6 +243,12 @@ def count_lost(connection: Connection, generation: Generation) -> int:
         {"generation_id": generation.generation_id},
     ).scalar_one()
     return count
+
+
+def refresh_all_counts(connection: Connection) -> None:
+    """The same as refresh_counts for every generation."""
+    for generation in load_all(connection):
+        refresh_counts(connection, generation)
 
 
 def refresh_counts(connection: Connection, generation: Generation) -> None:

@@ -7,7 +7,8 @@ active one is kept up to date meanwhile.
 
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 from sqlalchemy import Connection, text
@@ -32,7 +33,7 @@ from retrieval.db import Database
 from retrieval.embedding import Embedder, Embedding, Vectors
 from retrieval.errors import ConfigError, IndexMismatch
 from retrieval.generations import Generation, State
-from retrieval.planning import Page, Plan
+from retrieval.planning import Pending, Plan
 from retrieval.records import Document
 from retrieval.relevance import Basis
 from retrieval.rerank import LateInteraction, Reranker
@@ -60,6 +61,7 @@ class Summary:
     notes: tuple[tuple[str, str], ...]  # path, what was cleaned
     generation_id: int  # of what was written to
     state: State  # of it, as it is now
+    took_over: bool  # it is searched since this run, in place of another
     behind: str | None  # why the generation that is searched lacks some of it
 
 
@@ -85,7 +87,7 @@ def ingest(
     is running, and ConfigError when prune would remove every document.
     """
     database = database.unrestricted
-    reranker = reranker or LateInteraction()
+    basis = relevance.build_basis(reranker or LateInteraction(), embedder, tuning)
     with source_locks.only_one(database, source) as check:
 
         def go_on(done: int, total: int) -> None:
@@ -93,34 +95,21 @@ def ingest(
             progress(done, total)
 
         plan = planning.make(database, source, reads)
-        if prune and plan.gone and not plan.may_be_pruned:
-            raise ConfigError(
-                f"None of the {plan.known_count} documents of source {source!r} is there any more. "
-                "Check the folder; nothing was removed. To give the source up, take it out of "
-                f"SOURCES, and run `footnote sync {source} --prune`."
-            )
-        doubt = _build_doubt(source, plan) if plan.is_doubtful and not prune else None
+        doubt = _find_doubt(source, plan, prune=prune)
         _restate(database, source, plan)
-        generation = _open_generation(database, embedder, plan.pending, tuning)
-        target = Target(database=database, embedder=embedder, generation=generation, tuning=tuning)
+        target = _open_target(database, embedder, tuning, plan.pending)
         failed = batches.index(target, plan.pending, rows.write, go_on)
         check()
         with database.transaction() as connection:
             removed = _settle(connection, source, plan, doubt, prune=prune)
         copies.refresh(database)
-        behind, left = _keep_up(database, generation, tuning)
-        basis = relevance.build_basis(reranker, embedder, tuning)
-        filled = fill(
-            database,
-            embedder,
-            generation,
-            tuning,
-            finish=lambda connection: _conclude(connection, generation, basis),
-            progress=go_on,
-        )
+        behind, left = _keep_up(target)
+        filled = fill(target, finish=partial(_conclude, target.generation, basis), progress=go_on)
         skipped = _gather(source, plan, (*failed, *left, *filled.failed))
         with database.transaction() as connection:
             dead_letters.keep(connection, source, skipped)
+            state = generations.load_by_id(connection, target.generation.generation_id).state
+            others = [each.state for each in generations.load_all(connection)]
     lost = [each.page.document_id is None for each in failed]
     return Summary(
         new=plan.new_count - sum(lost),
@@ -133,10 +122,32 @@ def ingest(
         doubt=doubt,
         skipped=tuple(skipped.values()),
         notes=plan.notes,
-        generation_id=generation.generation_id,
-        state=_load_state(database, generation),
+        generation_id=target.generation.generation_id,
+        state=state,
+        took_over=state == "active" != target.generation.state and "kept" in others,
         behind=behind,
     )
+
+
+def _find_doubt(source: str, plan: Plan, *, prune: bool) -> str | None:
+    """What to say, and to do, where so much is gone at once that nothing is to count as gone.
+
+    Raises ConfigError when all of it would be pruned.
+    """
+    if prune and plan.gone and not plan.may_be_pruned:
+        raise ConfigError(
+            f"None of the {plan.known_count} documents of source {source!r} is there any more. "
+            "Check the folder; nothing was removed. To give the source up, take it out of "
+            f"SOURCES, and run `footnote sync {source} --prune`."
+        )
+    if prune or not plan.is_doubtful:
+        return None
+    found = (
+        f"Only {plan.left_count} of the {plan.known_count} documents of source {source!r} are "
+        "there; no other counts as gone. Check that nothing of it is away."
+    )
+    confirm = " If nothing is, sync or ingest it with --prune, which removes what is gone."
+    return found + confirm if plan.may_be_pruned else found
 
 
 def _restate(database: Database, source: str, plan: Plan) -> None:
@@ -168,16 +179,6 @@ def _gather(source: str, plan: Plan, failed: Iterable[Failure]) -> dict[str, Ski
     return {each.path: each for each in (*plan.skipped, *letters)}
 
 
-def _build_doubt(source: str, plan: Plan) -> str:
-    """What to say, and to do, where so much is gone at once that nothing is counted as gone."""
-    found = (
-        f"Only {plan.left_count} of the {plan.known_count} documents of source {source!r} are "
-        "there; no other counts as gone. Check that nothing of it is away."
-    )
-    confirm = " If nothing is, sync or ingest it with --prune, which removes what is gone."
-    return found + confirm if plan.may_be_pruned else found
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Filled:
     """What a generation got."""
@@ -187,26 +188,22 @@ class Filled:
 
 
 def fill(
-    database: Database,
-    embedder: Embedder,
-    generation: Generation,
-    tuning: Tuning,
+    target: Target,
     *,
     finish: Callable[[Connection], None] = lambda connection: None,
     progress: Progress = lambda done, total: None,
 ) -> Filled:
-    """Index in a generation all stored documents that it lacks.
+    """Index in the target's generation all stored documents that it lacks.
 
     Safe to kill and to run again. finish is called in a transaction before which it lacks none but
     those that failed, whoever else changes documents meanwhile. Raises ConfigError when the
     generation is dropped.
     """
-    database = database.unrestricted
-    target = Target(database=database, embedder=embedder, generation=generation, tuning=tuning)
+    generation = target.generation
     tried: set[tuple[int | None, str]] = set()  # a document without text is lacking for ever
     failed: list[Failure] = []
     while True:
-        with database.transaction() as connection:
+        with target.database.transaction() as connection:
             generations.lock(connection)
             pending = [
                 page
@@ -221,31 +218,30 @@ def fill(
         tried |= {(page.document_id, page.document.content_hash) for page in pending}
 
 
-def _keep_up(
-    database: Database, generation: Generation, tuning: Tuning
-) -> tuple[str | None, tuple[Failure, ...]]:
+def _keep_up(target: Target) -> tuple[str | None, tuple[Failure, ...]]:
     """Bring the active generation up to date, where another one is written to; why it cannot be,
     or which pages cannot."""
-    with database.transaction() as connection:
+    with target.database.transaction() as connection:
         active = generations.load(connection, "active")
-        if active is None or active.generation_id == generation.generation_id:
+        if active is None or active.generation_id == target.generation.generation_id:
             return None, ()
         if not generations.count_lacking(connection, active):
             generations.lock(connection)
             generations.refresh_counts(connection, active)  # pages may have gone
             return None, ()
     try:
-        return None, fill(database, models.load_for(active, tuning), active, tuning).failed
+        embedder = models.load_for(active, target.tuning)
+        return None, fill(replace(target, embedder=embedder, generation=active)).failed
     except IndexMismatch as error:
         return str(error), ()
 
 
-def _conclude(connection: Connection, generation: Generation, basis: Basis) -> None:
+def _conclude(generation: Generation, basis: Basis, connection: Connection) -> None:
     """Have a generation that was built be searched, if a relevance model was fitted for it or
-    nothing is searched yet; else it is ready. One that was searched before stays as it is, and so
-    does one that lacks what is found now."""
+    nothing is searched yet; else it is ready, and a person measures and switches. One that was
+    complete before stays as it is, and so does one that lacks what is found now."""
     state = generations.load_by_id(connection, generation.generation_id).state
-    if state not in ("building", "ready") or generations.count_lost(connection, generation):
+    if state != "building" or generations.count_lost(connection, generation):
         return
     if generations.load(connection, "active") is None or relevance.find(connection, basis):
         generations.activate(connection, generation)
@@ -253,31 +249,23 @@ def _conclude(connection: Connection, generation: Generation, basis: Basis) -> N
         generations.set_ready(connection, generation)
 
 
-def _load_state(database: Database, generation: Generation) -> State:
+def _open_target(
+    database: Database, embedder: Embedder, tuning: Tuning, changed: Sequence[Pending]
+) -> Target:
+    """Where to write to; where the code of today has no generation, one to be built."""
     with database.transaction() as connection:
-        return generations.load_by_id(connection, generation.generation_id).state
+        generation = generations.find_fitting(connection, embedder, tuning)
+        stored = [] if generation else _load_pages(connection, None)
+    if generation is None:
+        document_ids = {page.document_id for page in changed}
+        rest = [page for page in stored if page.document_id not in document_ids]
+        projection = _fit_projection([*changed, *rest], embedder, tuning)
+        with database.transaction() as connection:
+            generation = generations.create(connection, embedder, projection, tuning)
+    return Target(database=database, embedder=embedder, generation=generation, tuning=tuning)
 
 
-def _open_generation(
-    database: Database,
-    embedder: Embedder,
-    changed: Sequence[Page],
-    tuning: Tuning,
-) -> Generation:
-    """The generation to write to; where the code of today has none, one to be built."""
-    with database.transaction() as connection:
-        fitting = generations.find_fitting(connection, embedder, tuning)
-        stored = [] if fitting else _load_pages(connection, None)
-    if fitting:
-        return fitting
-    document_ids = {page.document_id for page in changed}
-    rest = [page for page in stored if page.document_id not in document_ids]
-    projection = _fit_projection([*changed, *rest], embedder, tuning)
-    with database.transaction() as connection:
-        return generations.create(connection, embedder, projection, tuning)
-
-
-def _load_pages(connection: Connection, without: Generation | None) -> list[Page]:
+def _load_pages(connection: Connection, without: Generation | None) -> list[Pending]:
     """The stored pages; given a generation, only those it has not as stored.
 
     The active one has not when another was being built, and given up, while pages changed.
@@ -302,7 +290,7 @@ def _load_pages(connection: Connection, without: Generation | None) -> list[Page
         for row in stored
     ]
     return [
-        Page(
+        Pending(
             source=row.pop("source"),
             document_id=row.pop("document_id"),
             document=Document(**row),
@@ -311,7 +299,7 @@ def _load_pages(connection: Connection, without: Generation | None) -> list[Page
     ]
 
 
-def _fit_projection(pages: Sequence[Page], embedder: Embedder, tuning: Tuning) -> Vectors:
+def _fit_projection(pages: Sequence[Pending], embedder: Embedder, tuning: Tuning) -> Vectors:
     if not pages:
         raise ConfigError("There is no document to index. Give a folder that holds documents.")
     texts: list[str] = []

@@ -23,7 +23,7 @@ from retrieval.records import Document
 if TYPE_CHECKING:  # loading it takes up to seconds, and only what indexes needs it
     from kingfisher_sdk import Scanner
 
-VERSION = "2"  # of what is found; another one reads unchanged files again
+VERSION = "3"  # of what is found; another one reads unchanged files again
 MASK = "[secret removed]"
 
 # Kingfisher wants a blank or a quote behind most tokens; in prose other things are there, too.

@@ -14,6 +14,8 @@ def count(connection: Connection, source: str, gone: Sequence[str]) -> list[str]
 
     Removed are those that were gone the time before, too, unless that is less than LEAST_HOURS ago.
     """
+    if not gone:
+        return []
     values = {"source": source, "gone": list(gone), "hours": LEAST_HOURS}
     connection.execute(
         text("""
@@ -48,8 +50,17 @@ def reset(connection: Connection, source: str, gone: Sequence[str]) -> None:
 
 def remove(connection: Connection, source: str, gone: Sequence[str]) -> list[str]:
     """Remove pages at once; the paths of those removed."""
+    if not gone:
+        return []
     removed = connection.execute(
         text("DELETE FROM documents WHERE source = :source AND path = ANY(:gone) RETURNING path"),
         {"source": source, "gone": list(gone)},
     )
     return sorted(removed.scalars())
+
+
+def remove_all(connection: Connection, source: str) -> int:
+    """Remove all pages of a source; how many there were."""
+    return connection.execute(
+        text("DELETE FROM documents WHERE source = :source"), {"source": source}
+    ).rowcount

@@ -49,12 +49,16 @@ def load_for(generation: Generation, tuning: Tuning) -> Embedder:
 
 
 class Models:
-    """The models that a running process has loaded after it began; for several threads."""
+    """The models that a running process has loaded after it began, for several threads and tenants.
+
+    One is loaded once, whoever has generations by it.
+    """
 
     def __init__(self, load: Load = load_for, *, now: Callable[[], float] = time.monotonic) -> None:
         self._load = load
         self._now = now
         self._lock = threading.Lock()
+        self._loading = threading.Lock()  # for as long as one loads; whoever asks does not wait
         # By generation_id, with when each was begun; under the lock.
         self._begun: dict[int, tuple[float, Future[Embedder]]] = {}
 
@@ -85,7 +89,9 @@ class Models:
     def _work(self, future: Future[Embedder], generation: Generation, tuning: Tuning) -> None:
         log.info("Generation %d is loading its model", generation.generation_id)
         try:
-            future.set_result(self._load(generation, tuning))
+            with self._loading:
+                shared = self._find_loaded(generation, tuning)
+                future.set_result(shared or self._load(generation, tuning))
             log.info("Generation %d is answered from now on", generation.generation_id)
         except Exception as error:
             log.error(
@@ -94,3 +100,10 @@ class Models:
                 error if isinstance(error, IndexMismatch) else type(error).__name__,
             )
             future.set_exception(error)
+
+    def _find_loaded(self, generation: Generation, tuning: Tuning) -> Embedder | None:
+        """What was loaded for another generation, if it fits this one."""
+        with self._lock:
+            done = [future for _, future in self._begun.values() if future.done()]
+        loaded = [future.result() for future in done if future.exception() is None]
+        return next((each for each in loaded if not generation.difference(each, tuning)), None)

@@ -4,14 +4,13 @@ from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from typing import TypeVar
 
-from retrieval import lexical
+from retrieval import lexical, shingles
 from retrieval.records import Document
 from retrieval.stored import Stored
 
 # Of the runs of words that either page has, how many both must have; chosen. Pages that were only
 # made from one template have fewer in common.
 ALIKE = 0.5
-RUN_WORDS = 3
 
 Key = Callable[[Stored | Document], Hashable]
 P = TypeVar("P", Stored, Document)
@@ -58,14 +57,11 @@ def _name(page: Stored | Document) -> str:
 
 def _is_edited(before: str, now: str) -> bool:
     """Whether one text was made of the other, by the runs of words that they share."""
-    first, second = _runs(before), _runs(now)
-    return len(first & second) >= ALIKE * len(first | second)
+    return shingles.find_similarity(_build_runs(before), _build_runs(now)) >= ALIKE
 
 
-def _runs(text: str) -> set[tuple[str, ...]]:
-    words = [word.text for word in lexical.find_words(text)]
-    length = min(RUN_WORDS, len(words))
-    return {tuple(words[n : n + length]) for n in range(len(words) - length + 1)}
+def _build_runs(text: str) -> frozenset[str]:
+    return shingles.build([word.text for word in lexical.find_words(text)])
 
 
 # With whether pages that have the key in common say the same.

@@ -5,7 +5,7 @@ what says what a password has to be, where it is or what stands for it is none.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 
@@ -17,45 +17,72 @@ class Secret(NamedTuple):
     kind: str  # as its owner is told
 
 
-# Where a name begins: not within a word, but as the second one of dbPassword.
-_START = r"(?:(?<![^\W_])|(?-i:(?<=[a-z0-9])(?=[A-Z])))"
+# Where a name begins: not within a word, but as the second one of dbPassword and PGPASSWORD.
+_START = r"(?:(?<![^\W_])(?:[a-z]{1,12}(?=passw))?|(?-i:(?<=[a-z0-9])(?=[A-Z])))"
 _NAME = (
-    r"(?:pass(?:word|wd|phrase|code)?|pwd?|passwort|kennwort|mot de passe|contrase(?:ñ|n)a"
-    r"|wachtwoord|has[łl]o)"
+    r"(?:pass(?:words?|wd|phrase|code)?|pwd?|passw(?:ort|örter)|kennw(?:ort|örter)|mot de passe"
+    r"|contrase(?:ñ|n)a|wachtwoord|has[łl]o)"
 )
 _KEY = r"(?:api|access|secret|private|auth|client|account|encryption)"
 _FULL_KEY = rf"{_KEY}[_ -]?(?:key|token|secret)"
 _TOKEN = rf"(?:{_FULL_KEY}|token|secret)"  # not nextToken, which is no secret
+# Of which system it is: PASSWORD_PROD, Password (prod).
+_OF = (
+    r"(?:_(?-i:[A-Z0-9][A-Z0-9_]{0,30}|prod\w{0,9}|stag\w{0,5}|dev|test))?"
+    r"(?:\s?\([^()|\n]{1,30}\))?"
+)
 _MARKS = r"[\"'`*_]{0,3}\s{0,3}[\"'`*_]{0,3}"
 # "The password for the printer on floor two is …"
 _WHOSE = (
     r"(?:\s(?:for|of|to|on|at|für|von|zu|zum|pour|du|de|para|voor)(?:\s[^\s.:;|=]{1,20}){1,4}?)?"
 )
-_BETWEEN = rf"{_WHOSE}{_MARKS}(?:[:=]{{1,2}}>?|\b(?:is|ist|lautet|est|es)\b:?){_MARKS}"
+_SAYS = r"(?:[:=：]{1,2}>?|\b(?:is|ist|lautet|est|es)\b:?)"
+_BETWEEN = rf"{_OF}{_WHOSE}{_MARKS}[ \t]{{0,40}}{_SAYS}[ \t]{{0,40}}{_MARKS}"
 _VALUE = r"[^\s\"'`|<>,;]"
+# As Kubernetes has it, and XML.
+_ENTRY = (
+    r"\b(?:name|key)[\"']?\s{{0,3}}[:=]\s{{0,3}}[\"']?(?:[\w.-]{{0,40}}[_.-])?{name}"
+    + _OF.replace("{", "{{").replace("}", "}}")
+    + r"[\"']?,?\s{{1,40}}[\"']?value[\"']?\s{{0,3}}[:=]\s{{0,3}}[\"']?"
+)
 _PATTERNS = {
     "password": (
-        rf"{_START}{_NAME}{_BETWEEN}(?P<secret>{_VALUE}{{6,64}})",
-        rf"<[\w:-]{{0,40}}{_NAME}>\s{{0,3}}(?P<secret>[^\s<>]{{6,64}})\s{{0,3}}</",
+        rf"{_START}{_NAME}{_BETWEEN}(?P<secret>{_VALUE})",
+        rf"{_ENTRY.format(name=f'{_START}{_NAME}')}(?P<secret>{_VALUE})",
+        # Only in quotes where nothing says that it follows.
+        rf"(?:{_START}{_NAME}|\bidentified\s+by)\s{{1,3}}[\"'`](?P<secret>{_VALUE}{{6}})",
+        rf"<[\w:-]{{0,40}}{_NAME}>\s{{0,3}}(?P<secret>[^\s<>]{{6}})[^\s<>]{{0,250}}\s{{0,3}}</",
         # Below its name, alone: on a line, or in a block of code.
         rf"{_START}{_NAME}[*_]{{0,3}}:[*_]{{0,3}}[ \t]*\n\s{{0,20}}"
-        rf"(?P<secret>{_VALUE}{{6,64}})[ \t]*$",
+        rf"(?P<secret>{_VALUE}{{6,250}})[ \t]*$",
+        rf"{_START}{_NAME}[*_:]{{0,4}}[ \t]*\n\s{{0,20}}`(?P<secret>{_VALUE}{{6,250}})`[ \t]*$",
         rf"{_START}{_NAME}[*_:]{{0,4}}[ \t]*\n\s{{0,20}}(?:```|~~~)[^\n]{{0,20}}\n[ \t]{{0,20}}"
-        rf"(?P<secret>{_VALUE}{{6,64}})[ \t]*\n[ \t]{{0,20}}(?:```|~~~)",
-        rf"\b(?:mysql\w{{0,10}}|mariadb)\b[^\n|]{{0,80}}?\s-p[\"']?(?P<secret>{_VALUE}{{6,64}})",
-        r"(?<!\S)(?:--pass(?:word|wd)?|sshpass\s+-p|docker\s+login\b[^\n|]{0,80}?\s-p)[\s=][\"']?"
-        rf"(?P<secret>{_VALUE}{{6,64}})",
+        rf"(?P<secret>{_VALUE}{{6,250}})[ \t]*\n[ \t]{{0,20}}(?:```|~~~)",
+        rf"\b(?:mysql\w{{0,10}}|mariadb)\b[^\n|]{{0,80}}?\s-p[\"']?(?P<secret>{_VALUE}{{6}})",
+        r"(?<!\S)(?:--(?:[\w-]{1,20}-)?pass(?:word|wd)?|sshpass\s+-p"
+        rf"|docker\s+login\b[^\n|]{{0,80}}?\s-p)[\s=][\"']?(?P<secret>{_VALUE}{{6}})",
         r"\b(?:log-?in|credentials?|zugangsdaten)[*_]{0,3}\s?[:=][*_]{0,3}\s?`?[^\s`]{1,40}`?\s/\s`?"
-        rf"(?P<secret>{_VALUE}{{6,64}})",
+        rf"(?P<secret>{_VALUE}{{6}})",
     ),
     "key": (
-        rf"(?:(?<![^\W_])(?:[\w-]{{0,40}}[_-])?{_TOKEN}|{_START}(?:{_FULL_KEY}|secret)){_BETWEEN}"
-        r"(?P<secret>[A-Za-z0-9+/=_.~-]{16,512})(?![\w/])",
+        rf"(?:(?<![\w-])(?:[\w-]{{0,40}}[_-])?{_TOKEN}|{_START}(?:{_FULL_KEY}|secret)){_BETWEEN}"
+        r"(?P<secret>[A-Za-z0-9+/=_.~-]{16,1024})",
+        rf"{_ENTRY.format(name=_TOKEN)}(?P<secret>[A-Za-z0-9+/=_.~-]{{16,1024}})",
         r"\"auth\"\s{0,3}:\s{0,3}\"(?P<secret>[A-Za-z0-9+/]{12,512}={0,2})\"",
+    ),
+    # Without its end no scanner takes it for one.
+    "private key": (
+        r"(?P<secret>-----BEGIN (?:[A-Z]{1,12} ){0,3}PRIVATE KEY-----"
+        r"(?:(?:\\[nr]|[\s>]){1,20}[A-Za-z0-9+/=]{16,80}){1,200})",
+    ),
+    "Telegram bot token": (r"(?<![\w:])(?P<secret>\d{8,10}:AA[\w-]{33})(?![\w-])",),
+    "password hash": (
+        r"(?P<secret>\$(?:apr1|[156])\$[^$\s]{1,40}\$[./0-9A-Za-z]{22,86})(?![./\w])",
     ),
     "signature in a URL": (r"[?&]sig=(?P<secret>[A-Za-z0-9%+/=_-]{20,256})",),
     "password in a URL": (
-        r"\b[a-z][a-z0-9+.-]{1,20}://[^\s/:@\"'`<>]{0,64}:(?P<secret>[^\s/@\"'`<>]{3,256})@[\w\[]",
+        r"\b[a-z][a-z0-9+.-]{1,20}://[^\s/:@\"'`<>]{0,64}:(?P<secret>[^\s/\"'`]{3,256})@"
+        r"(?=[\w\[][^@/\s]{0,256}(?:[/\s]|\Z))",
     ),
     "authorization header": (
         r"\bauthorization[\"']?\s{0,3}[:=]\s{0,3}[\"']?(?:basic|bearer|token)\s+"
@@ -69,12 +96,29 @@ _COMPILED = [
     for pattern in patterns
 ]
 _LABEL = {
-    "password": re.compile(rf"[*_`\s]*(?:[\w-]+[ _-]){{0,4}}{_NAME}[*_`:\s]*", re.IGNORECASE),
-    "key": re.compile(rf"[*_`\s]*(?:[\w-]+[ _-]){{0,4}}{_TOKEN}[*_`:\s]*", re.IGNORECASE),
+    kind: re.compile(
+        rf"[*_`\s]*(?:[\w-]{{1,30}}[ _-]){{0,4}}(?:[a-z]{{1,12}}(?=passw))?{name}{_OF}[*_`:\s]*",
+        re.IGNORECASE,
+    )
+    for kind, name in (("password", _NAME), ("key", _TOKEN))
 }
+_VARIABLE = re.compile(r"[*`\s]*[A-Z0-9]+(?:_[A-Z0-9]+)+[*`\s]*")
 _RULE = re.compile(r"[\s|:-]*-[\s|:-]*")
-_CELL = re.compile(r"(?:\\.|[^|\n\\])+")
-_ALONE = re.compile(rf"[\s*_`\"']*(?P<secret>{_VALUE}{{6,512}}?)[\s*_`\"']*")
+_CELL = re.compile(r"((?:\\.|[^|\\])*)(?:\||\\?\Z)")
+_ALONE = re.compile(r"[\s*_`\"']*(?P<secret>\S{6,512}?)[\s*_`\"']*")
+_LONGEST_LABEL = 80
+
+# Where a secret without quotes ends: before a blank, a tag, the next name, or what ends its quotes
+# or its link; what closes a sentence or stands around it is none of it.
+_NEXT = re.compile(
+    r"\s|</?[a-z!][^<>\n]{0,80}>|[;&,](?=[\w .-]{1,30}=)|[\"'`](?!\w)|\]\(|(?P<bar>(?<!\\)\|)",
+    re.IGNORECASE,
+)
+_AROUND = "\"'`*_)]}>,;.:?|\\"
+_IN_QUOTES = {
+    quote: re.compile(rf"(?:\\.|[^{quote}\\\n])*(?={quote})") for quote in ('"', "'", "`")
+}
+_LONGEST, _LONGEST_ROW = 256, 10_000  # bound the time that a page without blanks or lines takes
 
 _PLACEHOLDER = re.compile(
     r"""
@@ -104,18 +148,26 @@ _NO_SECRET = re.compile(
     | (?:required|optional|mandatory|needed|missing|invalid|wrong|incorrect|expired|forgotten)\W*
     # whom to ask
     | (?-i:(?:[a-z0-9_-]*[_-])?(?:ask|see|team|group|ops|oncall|admins?|support)
-    (?:[_-][a-z0-9_-]*|\d*))
+    (?:[_-][a-z0-9_-]*)?)
+    # which edition
+    | v?\d+(?:\.\d+)+[\w.+-]*
     """,
     re.IGNORECASE | re.VERBOSE,
 )
 _SIGN = re.compile(r"[!@#$%^&*+~]")
+_SAID = re.compile(_SAYS, re.IGNORECASE)
 
 
 def find(text: str) -> Iterator[Secret]:
     """The secrets that stand behind, below or in the column of a name; in any order."""
     for kind, pattern in _COMPILED:
         for match in pattern.finditer(text):
-            yield from _judge(kind, match)
+            start = match.start("secret")
+            head_end, end = _find_ends(kind, match)
+            is_said = bool(_SAID.search(match[0]))
+            is_alone = is_said and _ends_line(text, end)
+            if _is_secret(kind, text[start:head_end], is_said=is_said, is_alone=is_alone):
+                yield Secret(start, end, kind)
     yield from _find_in_tables(text)
 
 
@@ -124,23 +176,38 @@ def is_placeholder(text: str) -> bool:
     return bool(_PLACEHOLDER.search(text))
 
 
-def _judge(kind: str, match: re.Match[str]) -> Iterator[Secret]:
-    secret = match["secret"].rstrip(".:?)")
-    start = match.start("secret")
-    end = start + len(secret)
-    ends_line = not re.match(r"[^\S\n]*[^\s\"'`*_|]", match.string[end : end + 80])
-    if _is_secret(kind, secret, is_alone=ends_line and bool(re.search(r"[:=]", match[0]))):
-        yield Secret(start, end, kind)
+def _find_ends(kind: str, match: re.Match[str]) -> tuple[int, int]:
+    """Where the first word of a secret ends, by which it is judged, and where all of it does."""
+    text, start = match.string, match.start("secret")
+    if kind != "password":  # its pattern has all of it
+        end = start + len(match["secret"].rstrip(".:?)"))
+        return end, end
+    quotes = _IN_QUOTES.get(text[start - 1])
+    if quotes and (quoted := quotes.match(text, start, start + _LONGEST)):
+        return start + len(quoted[0].split(maxsplit=1)[0].rstrip(".:?)")), quoted.end()
+    line = text.rfind("\n", max(0, start - _LONGEST_ROW), start) + 1
+    is_row = text[line : line + 4].lstrip().startswith("|")
+    stop = min(start + _LONGEST, len(text))
+    ends = (each.start() for each in _NEXT.finditer(text, start, stop) if is_row or not each["bar"])
+    end = start + len(text[start : next(ends, stop)].rstrip(_AROUND))
+    return end, end
 
 
-def _is_secret(kind: str, text: str, *, is_alone: bool) -> bool:
+def _ends_line(text: str, end: int) -> bool:
+    return not re.match(r"[^\S\n]*[^\s\"'`*_|]", text[end : end + 80])
+
+
+def _is_secret(kind: str, text: str, *, is_said: bool, is_alone: bool) -> bool:
     """Whether it is no placeholder and, where words could stand, no word."""
+    if kind == "private key":
+        return True
     if is_placeholder(text) or _NO_SECRET.fullmatch(text):
         return False
     if kind == "password":
         # "Password: must be twelve characters" says what one has to be.
         has_sign = is_alone and len(text) >= 8 and bool(_SIGN.search(text))
-        return len(text) >= 6 and (_has_letters_and_digits(text) or has_sign)
+        is_number = is_said and text.isdecimal()
+        return len(text) >= 6 and (_has_letters_and_digits(text) or has_sign or is_number)
     if kind == "key":
         # The name of a key is made of short words: tokens-for-team-2.
         return any(len(part) >= 12 and _has_letters_and_digits(part) for part in _split(text))
@@ -160,26 +227,35 @@ def _find_in_tables(text: str) -> Iterator[Secret]:
     head: Sequence[str | None] = ()
     before: list[re.Match[str]] = []
     for line in re.finditer(r"[^\n]+", text):
-        cells = list(_CELL.finditer(text, *line.span())) if "|" in line[0] else []
+        cells = _split_row(line) if "|" in line[0] else []
         if cells and _RULE.fullmatch(line[0]):
-            head = [_name(cell[0]) for cell in before if cell[0].strip()]
+            head = [_name(cell[1]) for cell in before]
         elif cells:
-            said = [cell for cell in cells if cell is not cells[0] or cell[0].strip()]
-            yield from _find_in_row(said, head)
+            yield from _find_in_row(cells, head)
         else:
             head = ()
         before = cells
 
 
+def _split_row(line: re.Match[str]) -> list[re.Match[str]]:
+    """The cells of a row; what is before its first bar is none, if that is nothing."""
+    cells = list(_CELL.finditer(line.string, *line.span()))
+    return cells[1:] if not cells[0][1].strip() else cells
+
+
 def _find_in_row(cells: Sequence[re.Match[str]], head: Sequence[str | None]) -> Iterator[Secret]:
-    kinds: Iterable[str | None] = [*head, *[None] * len(cells)]
-    beside = [None, *(_name(cell[0]) for cell in cells)]
-    for cell, above, left in zip(cells, kinds, beside, strict=False):
-        kind = above or left
-        # With the name before it nothing else is in the cell, so it begins where the line did not.
-        if kind and (match := _ALONE.fullmatch(cell.string, *cell.span())):
-            yield from _judge(kind, match)
+    names = [_name(cell[1]) for cell in cells]
+    variable = names[0] if names and _VARIABLE.fullmatch(cells[0][1]) else None
+    for cell, above, left in zip(
+        cells, [*head, *[None] * len(cells)], [None, *names], strict=False
+    ):
+        kind = above or left or variable
+        alone = _ALONE.fullmatch(cell.string, *cell.span(1)) if kind else None
+        if kind and alone and _is_secret(kind, alone["secret"], is_said=False, is_alone=False):
+            yield Secret(*alone.span("secret"), kind)
 
 
 def _name(cell: str) -> str | None:
+    if len(cell) > _LONGEST_LABEL:
+        return None
     return next((kind for kind, label in _LABEL.items() if label.fullmatch(cell)), None)

@@ -13,7 +13,7 @@ from retrieval.stored import Known, Stored
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Page:
+class Pending:
     """A page on its way into the index."""
 
     source: str
@@ -31,8 +31,8 @@ class Plan:
     new_count: int
     changed_count: int  # in whatever it is
     unchanged_count: int
-    pending: tuple[Page, ...]  # to be indexed: new, moved, or changed in what is indexed
-    restated: tuple[Page, ...]  # as they were in all that is indexed, and not in the rest
+    pending: tuple[Pending, ...]  # to be indexed: new, moved, or changed in what is indexed
+    restated: tuple[Pending, ...]  # as they were in all that is indexed, and not in the rest
     # Who may read stored pages from now on, by document_id, where that changes.
     audiences: Mapping[int, tuple[str, ...]]
     moved: tuple[tuple[str, str], ...]  # the path before, and now
@@ -90,7 +90,7 @@ class _Compared:
     read: Read
     known: Known | None  # the page at its path
     stored: Stored | None  # the page as it was, unless that is the same or there was none
-    former: Stored | None = None  # as of Page
+    former: Stored | None = None  # as of Pending
 
     @property
     def path(self) -> str:
@@ -121,9 +121,9 @@ class _Compared:
     def moved_from(self) -> Stored | None:
         return self.stored if self.stored and self.stored.path != self.path else None
 
-    def build(self, source: str) -> Page:
+    def build(self, source: str) -> Pending:
         was = self.stored or self.known
-        return Page(
+        return Pending(
             source=source,
             document=self.read.document,
             file_hash=self.read.file_hash or None,

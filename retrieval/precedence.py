@@ -1,8 +1,9 @@
 """Which candidates come first because their pages hold: later editions, what was verified; pure."""
 
-from collections.abc import Collection, Sequence, Set
+from collections.abc import Collection, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from datetime import date
+from functools import partial
 from typing import Protocol
 
 from retrieval import editions
@@ -41,7 +42,7 @@ class Validity:
 
     def holds(self, section: StoredSection) -> bool:
         """Whether nothing is known against the page."""
-        return not section.is_superseded and not self.is_stale(section)
+        return not _is_over(section) and not self.is_stale(section)
 
 
 def pass_over(
@@ -54,32 +55,44 @@ def pass_over(
 ) -> tuple[list[Candidate], list[PassedOver]]:
     """The candidates without those that others replace, and these, both as they come.
 
-    A page is replaced by the one that it names, by a later edition, and by a copy or a page of its
-    title and place that was verified later; only where that is a candidate above the floor, and
-    answers about as well. One that has a word of the question that the other has not stays.
+    A page is replaced by the one that it names, or that this one names, and so on; by a later
+    edition or, where it is to come, by that in force; and by a copy or a page of its title and
+    place that was verified later and is no other edition. Only where that is a candidate above the
+    floor, and answers about as well. One that has a word of the question that the other has not
+    stays.
     """
     asked = set(build_words(query).split())
     best = candidates[0].relevance or 0 if candidates else 0
     above = [
         each for each in candidates if (each.relevance or 0) >= max(floor, tuning.keep_ratio * best)
     ]
+    known = _Known(asked=asked, last=_find_last(candidates), validity=validity)
     replaced: dict[int, PassedOver] = {}
     for one in above:
         for other in above:
             before = replaced.get(other.section.section_id)
             is_circle = before is not None and before.document_id == one.section.document_id
             is_as_good = (other.relevance or 0) >= tuning.replaced_share * (one.relevance or 0)
-            if (
-                is_as_good
-                and not is_circle
-                and _replaces(other.section, one.section, asked, validity)
-            ):
+            if is_as_good and not is_circle and _replaces(other.section, one.section, known):
                 replaced[one.section.section_id] = PassedOver(
                     section=one.section, document_id=other.section.document_id
                 )
                 break
     left = [each for each in candidates if each.section.section_id not in replaced]
-    return left, list(replaced.values())
+    return left, _name_last(list(replaced.values()))
+
+
+def _name_last(passed_over: Sequence[PassedOver]) -> list[PassedOver]:
+    """The same, each for the page that is left where that for which it is was passed over, too."""
+    after = {each.section.document_id: each.document_id for each in passed_over}
+    found = []
+    for each in passed_over:
+        last, seen = each.document_id, {each.section.document_id}
+        while last in after and last not in seen:
+            seen.add(last)
+            last = after[last]
+        found.append(replace(each, document_id=last))
+    return found
 
 
 def prefer(
@@ -87,15 +100,15 @@ def prefer(
 ) -> tuple[Candidate, ...]:
     """What is kept, best first, when pages that may not hold count only a share of their relevance.
 
-    Stale ones do beside a fresh one, superseded ones beside any that holds, if that is above the
-    floor. Of them, those are left out that are far less relevant still.
+    Stale ones do beside a fresh one, superseded and archived ones beside any that holds, if that is
+    above the floor. Of them, those are left out that are far less relevant still.
     """
     above = [each for each in kept if (each.relevance or 0) >= floor]
     holding = [each for each in above if validity.holds(each.section)]
     fresh = [each for each in holding if validity.is_fresh(each.section)]
 
     def find_better(section: StoredSection) -> list[Candidate]:
-        if section.is_superseded:
+        if _is_over(section):
             return holding
         return fresh if validity.is_stale(section) else []
 
@@ -117,18 +130,44 @@ def _insert(ordered: list[Candidate], candidate: Candidate) -> None:
     ordered.insert(next(places, len(ordered)), candidate)
 
 
-def _replaces(new: StoredSection, old: StoredSection, asked: Set[str], validity: Validity) -> bool:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Known:
+    """What tells which of two pages replaces the other."""
+
+    asked: Set[str]  # the words of the question
+    last: Mapping[int, int]  # document_id -> that of the last of the pages that replace one another
+    validity: Validity
+
+
+def _find_last(candidates: Sequence[Candidate]) -> Mapping[int, int]:
+    sections = {each.section.document_id: each.section for each in reversed(candidates)}
+    find = partial(editions.find_successor, pages=sections.values())
+    return {
+        number: last.document_id
+        for number, page in sections.items()
+        if (last := editions.find_last(page, find))
+    }
+
+
+def _replaces(new: StoredSection, old: StoredSection, known: _Known) -> bool:
     if new.document_id == old.document_id or new.is_superseded:
         return False
-    if old.superseded_by and editions.is_named(new, old.superseded_by):
-        return not _names_more(old, new, asked, with_text=False)
-    if editions.is_older(old, new, validity.today):
-        return not _names_more(old, new, asked, with_text=False)
-    if not _is_verified_later(new, old):
+    is_named = old.superseded_by is not None and editions.is_named(new, old.superseded_by)
+    if is_named or known.last.get(old.document_id) == new.document_id:
+        return not _names_more(old, new, known.asked, with_text=False)
+    is_one_work = editions.is_one_work(new, old)
+    pair = min(new.document_id, old.document_id), max(new.document_id, old.document_id)
+    if not is_one_work and pair not in known.validity.copies:
         return False
-    low, high = sorted((new.document_id, old.document_id))
-    is_same = (low, high) in validity.copies or editions.is_one_work(new, old)
-    return is_same and not _names_more(old, new, asked, with_text=True)
+    if editions.is_one_edition(new, old):
+        is_later = _is_verified_later(new, old)
+        return is_later and not _names_more(old, new, known.asked, with_text=True)
+    gives_way = editions.gives_way(old, new, known.validity.today)
+    return gives_way and not _names_more(old, new, known.asked, with_text=not is_one_work)
+
+
+def _is_over(section: StoredSection) -> bool:
+    return section.is_superseded or editions.is_archived(section.path)
 
 
 def _is_verified_later(new: StoredSection, old: StoredSection) -> bool:

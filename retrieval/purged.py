@@ -15,7 +15,7 @@ from retrieval.sources.reads import Read, Skipped, Unchanged
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Page:
+class Key:
     """A page, by its key for good."""
 
     source: str
@@ -37,32 +37,40 @@ def find_sources(connection: Connection, path: str) -> list[str]:
     return list(rows.scalars())
 
 
-def find_ids(connection: Connection, page: Page) -> list[int]:
-    """The id of the page in the index, if it is there."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Copy:
+    """The page itself, or another one that has the very same text."""
+
+    document_id: int
+    source: str
+    path: str
+
+
+def find_copies(connection: Connection, page: Key) -> list[Copy]:
+    """The page and its copies, as far as they are in the index."""
     rows = connection.execute(
-        text("SELECT document_id FROM documents WHERE source = :source AND path = :path"),
-        _key(page),
+        text(f"SELECT document_id, source, path FROM documents WHERE {_IS_COPY}"), _key(page)
     )
-    return list(rows.scalars())
+    return [Copy(**row._mapping) for row in rows]
 
 
-def delete(connection: Connection, page: Page) -> int:
-    """Take the page out of the index, with all that tells of it, for good; how many there were."""
+def delete(connection: Connection, page: Key) -> int:
+    """Take the page and its copies out of the index, with all that tells of them, for good.
+
+    Gives how many there were.
+    """
     from retrieval import generations  # loads PyTorch, which takes seconds
 
     connection.execute(
-        text("""
+        text(f"""
             INSERT INTO purged_pages (tenant_id, source, path, text_hash)
-            SELECT current_setting('footnote.tenant_id'), :source, :path, (
-                SELECT md5(text) FROM documents WHERE source = :source AND path = :path)
+            SELECT current_setting('footnote.tenant_id'), :source, :path, {_TEXT_HASH}
             ON CONFLICT (tenant_id, source, path) DO UPDATE
             SET text_hash = coalesce(excluded.text_hash, purged_pages.text_hash), purged_at = now()
         """),
         _key(page),
     )
-    deleted = connection.execute(
-        text("DELETE FROM documents WHERE source = :source AND path = :path"), _key(page)
-    )
+    deleted = connection.execute(text(f"DELETE FROM documents WHERE {_IS_COPY}"), _key(page))
     connection.execute(
         text("DELETE FROM dead_letters WHERE source = :source AND path = :path"), _key(page)
     )
@@ -75,12 +83,11 @@ def delete(connection: Connection, page: Page) -> int:
         """),
         _key(page),
     )
-    for generation in generations.load_all(connection):
-        generations.refresh_counts(connection, generation)
+    generations.refresh_all_counts(connection)
     return deleted.rowcount
 
 
-def readmit(connection: Connection, page: Page) -> bool:
+def readmit(connection: Connection, page: Key) -> bool:
     """Let the page in again when its source is next read; False where it was not kept out."""
     readmitted = connection.execute(
         text("DELETE FROM purged_pages WHERE source = :source AND path = :path"), _key(page)
@@ -121,5 +128,18 @@ def _load(database: Database, source: str) -> tuple[dict[str, datetime], dict[st
     return by_path, {row.text_hash: row.purged_at for row in rows if row.text_hash}
 
 
-def _key(page: Page) -> dict[str, str]:
+# SQL: the md5 of the page's text, or of its last one if it is gone; NULL without any words.
+_TEXT_HASH = r"""coalesce(
+    (SELECT md5(text) FROM documents
+     WHERE source = :source AND path = :path AND text ~ '\S'),
+    (SELECT text_hash FROM purged_pages WHERE source = :source AND path = :path),
+    (SELECT text_hash FROM page_changes
+     WHERE source = :source AND path = :path AND kind = 'removed'
+     ORDER BY changed_at DESC LIMIT 1))"""
+# SQL: whether a document is the page or a copy of it.
+_IS_COPY = rf"""((source = :source AND path = :path)
+    OR (md5(text) = {_TEXT_HASH} AND text ~ '\S'))"""
+
+
+def _key(page: Key) -> dict[str, str]:
     return {"source": page.source, "path": page.path}

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from importlib.resources import files
 from typing import Any
 
@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 from sqlalchemy import Connection, text
 
-from retrieval import literal
-from retrieval.embedding import Embedder
+from retrieval import db, literal
+from retrieval.embedding import Embedder, Vectors
 from retrieval.errors import ConfigError
-from retrieval.generations import chunker_name
+from retrieval.generations import SAME_MODEL, chunker_name
 from retrieval.records import Candidate
 from retrieval.rerank import Features, Measured, Reranker
 from retrieval.tuning import Tuning
@@ -30,6 +30,14 @@ class Basis:
     certainty: tuple[str, ...]
     embedder: str  # of the index, as is the chunker
     chunker: str
+    # What tells the embedder from another of its name, as in a generation; empty: not known.
+    probe: tuple[float, ...] = field(default=(), compare=False)
+
+    def fits(self, other: "Basis") -> bool:
+        """Whether what was fitted on this one is of use on another."""
+        if self != other or not (self.probe and other.probe):
+            return self == other
+        return float(np.dot(self.probe, other.probe)) >= SAME_MODEL
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,7 +126,13 @@ def build_basis(reranker: Reranker, embedder: Embedder, tuning: Tuning) -> Basis
         certainty=tuple(reranker.certainty),
         embedder=embedder.name,
         chunker=chunker_name(tuning),
+        probe=round_probe(embedder.probe),
     )
+
+
+def round_probe(probe: Vectors) -> tuple[float, ...]:
+    """A probe as a basis has it, far more exact than SAME_MODEL needs."""
+    return tuple(round(float(each), 4) for each in probe)
 
 
 def to_probability(logit: float) -> float:
@@ -126,11 +140,13 @@ def to_probability(logit: float) -> float:
     return float(1 / (1 + np.exp(-np.clip(logit, -MAX_LOGIT, MAX_LOGIT))))
 
 
-def build_refusal(basis: Basis) -> ConfigError:
-    """Why a search on a basis that no model was fitted on has no result, and what to do."""
+def build_refusal(basis: Basis, *, beside: int | None = None) -> ConfigError:
+    """Why a search on a basis that no model was fitted on has no result, and what to do; beside is
+    the generation, where it is not the active one."""
+    option = "" if beside is None else f" --generation {beside}"
     return ConfigError(
-        f"The reranker {basis.reranker} has no floor for an index by {basis.embedder} and "
-        f"chunker {basis.chunker}. Run `footnote calibrate CASES --apply` on cases of your own."
+        f"The reranker {basis.reranker} has no floor for an index by {basis.embedder} and chunker "
+        f"{basis.chunker}. Run `footnote calibrate CASES --apply{option}` on cases of your own."
     )
 
 
@@ -156,13 +172,13 @@ def find(connection: Connection, basis: Basis) -> RelevanceModel | None:
         _key(basis),
     ).scalar()
     own = stored and _parse(stored)
-    return own if own and own.basis == basis else load_packaged(basis)
+    return own if own and own.basis.fits(basis) else load_packaged(basis)
 
 
 def load_packaged(basis: Basis) -> RelevanceModel | None:
     """The model that comes with Footnote; None when it was fitted on another basis."""
     packaged = _parse(json.loads(files("retrieval").joinpath("relevance.json").read_text("utf-8")))
-    return packaged if packaged and packaged.basis == basis else None
+    return packaged if packaged and packaged.basis.fits(basis) else None
 
 
 def build_json(model: RelevanceModel) -> str:
@@ -175,7 +191,7 @@ def replace_in_use(
 ) -> None:
     """Save a model that was found better than the one before; raises ConfigError when that is no
     longer what is in use, since somebody else has saved or reverted one meanwhile."""
-    _lock(connection)
+    db.lock(connection, "calibration")
     if find(connection, model.basis) != before:
         raise ConfigError(
             "Another calibration was applied or reverted meanwhile. Run `footnote calibrate` again."
@@ -198,7 +214,7 @@ def save(connection: Connection, model: RelevanceModel) -> None:
 def revert(connection: Connection, basis: Basis) -> bool:
     """Undo what was saved last for a basis, so that the one before is in use again; False when
     there is nothing to undo."""
-    _lock(connection)
+    db.lock(connection, "calibration")
     reverted = connection.execute(
         text("""
             UPDATE calibrations SET reverted_at = now() WHERE calibration_id = (
@@ -213,14 +229,6 @@ def revert(connection: Connection, basis: Basis) -> bool:
     return reverted.rowcount > 0
 
 
-def _lock(connection: Connection) -> None:
-    """Have whoever else saves or reverts a model of this tenant wait for the transaction's end."""
-    connection.execute(
-        text("SELECT pg_advisory_xact_lock(hashtext(:key || current_setting(:tenant_id)))"),
-        {"key": "footnote calibration ", "tenant_id": "footnote.tenant_id"},
-    )
-
-
 def _key(basis: Basis) -> Mapping[str, str]:
     return {"reranker": basis.reranker, "embedder": basis.embedder, "chunker": basis.chunker}
 
@@ -230,6 +238,7 @@ def _parse(fields: Mapping[str, Any]) -> RelevanceModel | None:
     try:
         basis = fields["basis"]
         names = {kind: tuple(basis[kind]) for kind in ("ranking", "certainty")}
+        names["probe"] = tuple(basis.get("probe", ()))
         lists = {"cases": fields["cases"], "case_digests": fields.get("case_digests", ())}
         return RelevanceModel(
             **{

@@ -3,12 +3,13 @@
 import json
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from operator import methodcaller
 from typing import Any
 
 from sqlalchemy import Connection, text
 
 from retrieval import audiences, verifying
-from retrieval.planning import Page
+from retrieval.planning import Pending
 
 BATCH = 1_000  # pages a statement
 STATED = """
@@ -21,6 +22,8 @@ STATED = """
 
 def assign(connection: Connection, wanted: Mapping[int, tuple[str, ...]]) -> None:
     """Have pages be for other audiences, given by document_id, until they are read again."""
+    if not wanted:
+        return
     by_audience: dict[tuple[str, ...], list[int]] = defaultdict(list)
     for document_id, audience in wanted.items():
         by_audience[audience].append(document_id)
@@ -33,10 +36,11 @@ def assign(connection: Connection, wanted: Mapping[int, tuple[str, ...]]) -> Non
     )
 
 
-def save(connection: Connection, pages: Sequence[Page]) -> None:
+def save(connection: Connection, pages: Sequence[Pending]) -> None:
     """Save all that stored pages say but what is indexed of them, which is as it was."""
     for at in range(0, len(pages), BATCH):
-        stated = json.dumps([_build_row(page) for page in pages[at : at + BATCH]])
+        rows = [build_row(page) for page in pages[at : at + BATCH]]
+        stated = json.dumps(rows, default=methodcaller("isoformat"))
         # Sections that were made of an older text stay marked as such.
         for statement in (
             f"""
@@ -60,14 +64,15 @@ def save(connection: Connection, pages: Sequence[Page]) -> None:
             connection.execute(text(statement), {"stated": stated})
 
 
-def _build_row(page: Page) -> dict[str, Any]:
+def build_row(page: Pending) -> dict[str, Any]:
+    """All that, by the names of its columns."""
     document = page.document
     return {
         "document_id": page.document_id,
         "url": document.url,
         "owner": document.owner,
-        "updated_at": document.updated_at and document.updated_at.isoformat(),
-        "stated_on": document.verified_at and document.verified_at.isoformat(),
+        "updated_at": document.updated_at,
+        "stated_on": document.verified_at,
         "freshness_days": document.freshness_days,
         "is_superseded": document.is_superseded,
         "superseded_by": document.superseded_by,

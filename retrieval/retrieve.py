@@ -412,7 +412,8 @@ def _embed(embedder: Embedder, text: str) -> EmbeddedQuery:
 def _find_model(index: _Open) -> RelevanceModel:
     """The relevance model of what is searched; raises ConfigError where there is none."""
     if index.choice.model is None:
-        raise relevance.build_refusal(index.choice.basis)
+        beside = None if index.generation.state == "active" else index.generation.generation_id
+        raise relevance.build_refusal(index.choice.basis, beside=beside)
     return index.choice.model
 
 

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from pgvector import HalfVector
 from sqlalchemy import Connection, text
 
-from retrieval import audiences, generations, identifiers, lexical, verifying
+from retrieval import audiences, generations, identifiers, lexical, restating, verifying
 from retrieval.generations import Generation
-from retrieval.planning import Page
+from retrieval.planning import Pending
 from retrieval.records import Chunk, Document, Section
 from retrieval.sources.markdown import plain_text
 from retrieval.tuning import Tuning
@@ -26,7 +26,7 @@ ChunkVectors = tuple[NDArray[np.floating[Any]], bytes]  # a chunk's own, and its
 class Item:
     """A page with what is indexed of it."""
 
-    page: Page
+    page: Pending
     sections: tuple[Section, ...]
     vectors: tuple[ChunkVectors, ...] = ()  # of each chunk, in order
 
@@ -35,6 +35,7 @@ class Item:
         return self.page.document
 
     def texts(self) -> list[str]:
+        """What is embedded of it, a chunk an item, in order."""
         return [
             build_embedded_text(self.document.title, chunk)
             for section in self.sections
@@ -99,32 +100,7 @@ def _save_parts(
 def _save_document(connection: Connection, item: Item) -> int:
     document = item.document
     if item.page.document_id is not None:
-        audiences.withdraw(
-            connection,
-            document.audience,
-            [item.page.document_id],
-            content_hash=document.content_hash,
-        )
-    audience_ids = audiences.load_ids(connection, [document.audience])
-    if item.page.former is not None:  # what was confirmed is that text
-        connection.execute(
-            text("""
-                UPDATE documents SET confirmed_on = :confirmed_on, confirmed_by = :confirmed_by
-                WHERE document_id = :document_id
-            """),
-            {
-                "document_id": item.page.document_id,
-                "confirmed_on": item.page.former.confirmed_on,
-                "confirmed_by": item.page.former.confirmed_by,
-            },
-        )
-    # A page that was moved keeps its row, and all that hangs on that.
-    connection.execute(
-        text(
-            "UPDATE documents SET path = :path WHERE document_id = :document_id AND path <> :path"
-        ),
-        {"path": document.path, "document_id": item.page.document_id},
-    )
+        _prepare(connection, item.page, item.page.document_id)
     document_id: int = connection.execute(
         text(f"""
             INSERT INTO documents (tenant_id, audience_id, source, path, title, url, owner,
@@ -149,26 +125,46 @@ def _save_document(connection: Connection, item: Item) -> int:
             RETURNING document_id
         """),
         {
+            **restating.build_row(item.page),
+            "audience_id": audiences.load_id(connection, document.audience),
             "source": item.page.source,
             "path": document.path,
             "title": document.title,
-            "url": document.url,
-            "owner": document.owner,
             "language": document.language,
             "text": document.text,
-            "updated_at": document.updated_at,
-            "stated_on": document.verified_at,
-            "freshness_days": document.freshness_days,
-            "is_superseded": document.is_superseded,
-            "superseded_by": document.superseded_by,
             "anchors": document.anchors,
-            "audience_id": audience_ids[document.audience],
-            "secret_kinds": list(document.secret_kinds),
-            "content_hash": document.content_hash,
-            "file_hash": item.page.file_hash,
         },
     ).scalar_one()
     return document_id
+
+
+def _prepare(connection: Connection, page: Pending, document_id: int) -> None:
+    """Have the row that a page has already be where the page is now, with what was confirmed."""
+    audiences.withdraw(
+        connection,
+        page.document.audience,
+        [document_id],
+        content_hash=page.document.content_hash,
+    )
+    if page.former is not None:  # what was confirmed is that text
+        connection.execute(
+            text("""
+                UPDATE documents SET confirmed_on = :confirmed_on, confirmed_by = :confirmed_by
+                WHERE document_id = :document_id
+            """),
+            {
+                "document_id": document_id,
+                "confirmed_on": page.former.confirmed_on,
+                "confirmed_by": page.former.confirmed_by,
+            },
+        )
+    # A page that was moved keeps its row, and all that hangs on that.
+    connection.execute(
+        text(
+            "UPDATE documents SET path = :path WHERE document_id = :document_id AND path <> :path"
+        ),
+        {"path": page.document.path, "document_id": document_id},
+    )
 
 
 def _save_sections(

@@ -25,6 +25,26 @@ class SourceState:
         return self.started_at > self.completed_at
 
 
+def find_root(connection: Connection, source: str) -> str | None:
+    """Where a source is; None where it is not known."""
+    root: str | None = connection.execute(
+        text("SELECT root FROM sources WHERE source = :source"), {"source": source}
+    ).scalar()
+    return root
+
+
+def save_root(connection: Connection, source: str, root: str) -> None:
+    """Note where a source is."""
+    connection.execute(
+        text("""
+            INSERT INTO sources (tenant_id, source, root)
+            VALUES (current_setting('footnote.tenant_id'), :source, :root)
+            ON CONFLICT (tenant_id, source) DO UPDATE SET root = excluded.root
+        """),
+        {"source": source, "root": root},
+    )
+
+
 def begin(connection: Connection, source: str, root: str) -> None:
     """Note that a source is read from now on, and where it is."""
     connection.execute(
@@ -50,6 +70,14 @@ def complete(connection: Connection, source: str) -> None:
     """Note that all of a source was read and is in the index."""
     connection.execute(
         text("UPDATE sources SET completed_at = now(), error = NULL WHERE source = :source"),
+        {"source": source},
+    )
+
+
+def end(connection: Connection, source: str) -> None:
+    """Note that nobody reads a source any more, and nothing of it has changed."""
+    connection.execute(
+        text("UPDATE sources SET started_at = completed_at WHERE source = :source"),
         {"source": source},
     )
 

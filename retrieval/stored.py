@@ -68,6 +68,8 @@ def load_known(connection: Connection, source: str) -> dict[str, Known]:
 
 def load(connection: Connection, document_ids: Collection[int]) -> dict[str, Stored]:
     """Pages of one source whole, by their path."""
+    if not document_ids:
+        return {}
     rows = connection.execute(
         text("""
             SELECT document_id, path, title, text, language, anchors,

@@ -1,9 +1,11 @@
 """Which generation is searched, where a person decides."""
 
+from functools import partial
+
 from sqlalchemy import Connection
 
 from retrieval import generations, indexing, relevance
-from retrieval.batches import Progress
+from retrieval.batches import Progress, Target
 from retrieval.db import Database
 from retrieval.errors import ConfigError
 from retrieval.generations import Generation
@@ -36,18 +38,14 @@ def switch(
                 "relevance model was fitted. Run `footnote calibrate CASES --apply --generation "
                 f"{found.generation_id}` first."
             )
-    indexing.fill(
-        database,
-        embedder,
-        found,
-        tuning,
-        finish=lambda connection: _activate(connection, found),
-        progress=progress,
+    target = Target(
+        database=database.unrestricted, embedder=embedder, generation=found, tuning=tuning
     )
+    indexing.fill(target, finish=partial(_activate, found), progress=progress)
     return found
 
 
-def _activate(connection: Connection, generation: Generation) -> None:
+def _activate(generation: Generation, connection: Connection) -> None:
     if count := generations.count_lost(connection, generation):
         raise ConfigError(
             f"Generation {generation.generation_id} lacks {count:,} of the documents that are "

@@ -2,12 +2,12 @@
 
 import logging
 import traceback
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from sqlalchemy import text
+from sqlalchemy import Connection
 from sqlalchemy.exc import SQLAlchemyError
 
 from retrieval import (
@@ -15,6 +15,7 @@ from retrieval import (
     dead_letters,
     generations,
     indexing,
+    missing,
     restating,
     source_locks,
     source_states,
@@ -23,14 +24,17 @@ from retrieval import (
 from retrieval.batches import Progress
 from retrieval.db import Database
 from retrieval.embedding import Embedder
-from retrieval.errors import Busy, ConfigError, FootnoteError
+from retrieval.errors import Busy, ConfigError, FootnoteError, OtherBuild
 from retrieval.indexing import Summary
 from retrieval.rerank import Reranker
-from retrieval.sources import checkout, folder, rules
+from retrieval.sources import catalog, checkout, folder, rules
+from retrieval.sources.addresses import hide_credentials
 from retrieval.sources.catalog import Source
 from retrieval.sources.reads import Read, Skipped, Unchanged
-from retrieval.sources.rules import Rules
+from retrieval.stored import Known
 from retrieval.tuning import Tuning
+
+SUBMODULE = "a submodule, of which nothing is fetched; name its repository as a source of its own"
 
 log = logging.getLogger(__name__)
 
@@ -57,7 +61,7 @@ def sync(
 
     Why it was not done is noted, too. Raises ConfigError when the source cannot be read.
     """
-    return _bring(syncer, source, _read(syncer, source), prune=prune, progress=progress)
+    return _bring(syncer, source, _read_all(syncer, source), prune=prune, progress=progress)
 
 
 def ingest(
@@ -72,7 +76,7 @@ def ingest(
     Raises ConfigError, too, where more people could read a page then: who may, it is not for a
     folder to say.
     """
-    reads = _refuse_wider(syncer.database, source.name, _read(syncer, source))
+    reads = _read_for_no_more(syncer, source)
     return _bring(syncer, source, reads, prune=prune, progress=progress)
 
 
@@ -104,6 +108,10 @@ def noting_failures(database: Database, name: str) -> Iterator[None]:
         yield
     except Busy:  # what is noted is the other's
         raise
+    except OtherBuild:  # of which doctor tells anyway, and it is not the source's fault
+        with database.transaction() as connection:
+            source_states.end(connection, name)
+        raise
     except FootnoteError as error:
         _note(database, name, str(error))
         raise
@@ -114,25 +122,35 @@ def noting_failures(database: Database, name: str) -> Iterator[None]:
         raise
 
 
-def remove(database: Database, name: str) -> int | None:
+def remove(database: Database, checkouts: Path, name: str) -> int | None:
     """Take a source out of the index with all its documents, and how many those were; None where
-    there is none of the name.
+    there is none of the name. Its checkout goes, too.
 
     Raises Busy as indexing.ingest does.
     """
-    with (
-        source_locks.only_one(database, name),
-        database.unrestricted.transaction() as connection,
-    ):
-        if not source_states.remove(connection, name):
-            return None
-        dead_letters.keep(connection, name, [])
-        removed = connection.execute(
-            text("DELETE FROM documents WHERE source = :source"), {"source": name}
-        )
-        for generation in generations.load_all(connection):
-            generations.refresh_counts(connection, generation)
-        return removed.rowcount
+    with source_locks.only_one(database, name):
+        with database.unrestricted.transaction() as connection:
+            if not source_states.remove(connection, name):
+                return None
+            dead_letters.keep(connection, name, [])
+            count = missing.remove_all(connection, name)
+            generations.refresh_all_counts(connection)
+        checkout.remove(checkout.find_folder(checkouts, database.tenant_id, name))
+        return count
+
+
+def narrow_renamed(database: Database, sources: Sequence[Source]) -> dict[str, Source]:
+    """Have pages of sources that were renamed be for those alone for whom they are by now; what
+    each of these is named now, by its former name.
+
+    sources are all that are named.
+    """
+    with database.unrestricted.transaction() as connection:
+        roots = {state.source: state.root for state in source_states.load(connection)}
+        renamed = catalog.find_renamed(roots, sources)
+        for name, source in renamed.items():
+            _narrow(connection, replace(source, name=name))
+    return renamed
 
 
 def name_source(database: Database, root: Path, name: str | None) -> str:
@@ -144,44 +162,52 @@ def name_source(database: Database, root: Path, name: str | None) -> str:
     root = root.resolve()
     source = name or root.name
     with database.transaction() as connection:
-        known = connection.execute(
-            text("SELECT root FROM sources WHERE source = :source"), {"source": source}
-        ).scalar()
+        known = source_states.find_root(connection, source)
         if name is None and known not in (None, str(root)):
             raise ConfigError(
                 f"Source {source!r} is the folder {known} already. Name this one with --source, "
                 f"or, if it has moved, say --source {source}."
             )
-        connection.execute(
-            text("""
-                INSERT INTO sources (tenant_id, source, root)
-                VALUES (current_setting('footnote.tenant_id'), :source, :root)
-                ON CONFLICT (tenant_id, source) DO UPDATE SET root = excluded.root
-            """),
-            {"source": source, "root": str(root)},
-        )
+        source_states.save_root(connection, source, str(root))
     return source
 
 
-def _read(syncer: Syncer, source: Source) -> Iterator[Read | Skipped | Unchanged]:
+def _read_all(syncer: Syncer, source: Source) -> Iterator[Read | Skipped | Unchanged]:
     """All that there is of a source. Begun when the first is asked for: under the source's lock."""
-    database = syncer.database.unrestricted
-    with database.transaction() as connection:
-        source_states.begin(connection, source.name, _find_root(source))
-    _narrow(database, source)
+    yield from _read(syncer, source, _begin(syncer.database, source))
+
+
+def _read_for_no_more(syncer: Syncer, source: Source) -> Iterator[Read | Skipped | Unchanged]:
+    """The same, as long as no page is for more people than before."""
+    known = _begin(syncer.database, source)
+    yield from _refuse_wider(source.name, known, _read(syncer, source, known))
+
+
+def _begin(database: Database, source: Source) -> dict[str, Known]:
+    """Note that the source is read from now on; its pages, by path, for whom they are by now."""
+    with database.unrestricted.transaction() as connection:
+        source_states.begin(connection, source.name, catalog.find_root(source))
+        return _narrow(connection, source)
+
+
+def _read(
+    syncer: Syncer, source: Source, known: Mapping[str, Known]
+) -> Iterator[Read | Skipped | Unchanged]:
     docs = _open(syncer, source)
     files = folder.find_files(docs)
-    with database.transaction() as connection:
-        hashes = stored.find_file_hashes(stored.load_known(connection, source.name))
+    hashes = stored.find_file_hashes(known)
+    with syncer.database.transaction() as connection:
         letters = dead_letters.load(connection, source.name)
     yield from folder.read_files(files, folder=docs, source=source, known=hashes, letters=letters)
+    if source.git is not None:
+        root = checkout.find_folder(syncer.checkouts, syncer.database.tenant_id, source.name)
+        for path in checkout.find_submodules(root, source.folder):
+            yield Skipped(path=path, reason=SUBMODULE)
 
 
 def _refuse_wider(
-    database: Database, name: str, reads: Iterable[Read | Skipped | Unchanged]
+    name: str, known: Mapping[str, Known], reads: Iterable[Read | Skipped | Unchanged]
 ) -> Iterator[Read | Skipped | Unchanged]:
-    with database.unrestricted.transaction() as connection:
-        known = stored.load_known(connection, name)
     for read in reads:
         page = known.get(read.document.path) if isinstance(read, Read) else None
         # Of a page that is for nobody, it was not known for whom it is.
@@ -197,45 +223,38 @@ def _refuse_wider(
         yield read
 
 
-def _narrow(database: Database, source: Source) -> None:
-    """Have the source's rules hold for its stored pages, whether they can be read now or not."""
-    patterns = tuple((rules.compile_pattern(rule.pattern), rule) for rule in source.pages)
-    known_rules = Rules(source=source, patterns=patterns)
-    with database.transaction() as connection:
-        wanted = {}
-        for path, page in stored.load_known(connection, source.name).items():
-            allowed = known_rules.find_facts(Path(path), path).audience
-            audience = audiences.intersect(page.audience, allowed)
-            if audience != page.audience:
-                wanted[page.document_id] = audience
-        restating.assign(connection, wanted)
-
-
-def _find_root(source: Source) -> str:
-    return checkout.hide_credentials(source.git) if source.git else str(_find_path(source))
+def _narrow(connection: Connection, source: Source) -> dict[str, Known]:
+    """Have the source's rules hold for its stored pages, whether they can be read now or not; the
+    pages as they are then."""
+    known = stored.load_known(connection, source.name)
+    known_rules = rules.build(source)
+    wanted = {
+        page.document_id: audience
+        for path, page in known.items()
+        if (audience := audiences.intersect(page.audience, known_rules.find_audience(path)))
+        != page.audience
+    }
+    restating.assign(connection, wanted)
+    return stored.load_known(connection, source.name) if wanted else known
 
 
 def _open(syncer: Syncer, source: Source) -> Path:
     """The folder of a source's documents, as they are now."""
     if source.git is None:
-        return _find_path(source)
+        assert source.path is not None  # it is one or the other
+        return source.path
     database = syncer.database
-    root = checkout.find_folder(syncer.checkouts, database.tenant_id, source)
+    root = checkout.find_folder(syncer.checkouts, database.tenant_id, source.name)
     revision = checkout.refresh(source, root)
     with database.transaction() as connection:
         source_states.note_revision(connection, source.name, revision)
     docs = root / source.folder
-    if not docs.resolve().is_relative_to(root.resolve()):
+    if not (docs.is_dir() and docs.resolve().is_relative_to(root.resolve())):
         raise ConfigError(
-            f"The folder {source.folder!r} of source {source.name!r} is not in its repository. "
-            "Name one that is in `folder`."
+            f"{hide_credentials(source.git)} has no folder {source.folder!r} on "
+            f"{source.branch or 'its default branch'}; name one that it has in `folder`."
         )
     return docs
-
-
-def _find_path(source: Source) -> Path:
-    assert source.path is not None  # it is one or the other
-    return source.path
 
 
 def _note(database: Database, name: str, error: str) -> None:

@@ -43,7 +43,10 @@ def trim(section: StoredSection, interactions: Sequence[Interaction]) -> StoredS
     stays = _complete(section.text, pieces, stays)
     if all(stays) or not any(stays):
         return section
-    return replace(section, text=_join(section.text, pieces, stays))
+    text, kept = _join(section.text, pieces, stays)
+    places = [(_find_place(place, kept), url) for place, url in section.urls]
+    urls = tuple((place, url) for place, url in places if place is not None)
+    return replace(section, text=text, urls=urls)
 
 
 def _choose(interaction: Interaction) -> list[str]:
@@ -134,17 +137,31 @@ def _read_step(text: str, piece: Piece) -> tuple[str | None, int]:
     return f"{word}1", int(found["number"])
 
 
-def _join(text: str, pieces: Sequence[Piece], stays: Sequence[bool]) -> str:
-    """The pieces that stay, as they stand in the text, with GAP where others were."""
+def _join(
+    text: str, pieces: Sequence[Piece], stays: Sequence[bool]
+) -> tuple[str, list[tuple[Piece, int]]]:
+    """The pieces that stay, as they stand in the text, with GAP where others were; and each of them
+    with where it begins now."""
     joined = ""
+    kept: list[tuple[Piece, int]] = []
     end = 0  # of what is accounted for
     for piece, stay in zip(pieces, stays, strict=True):
         if stay:
             left_out = text[end : piece.start].strip()
             between = f"{GAP}\n\n" if left_out else text[end : piece.start]
             joined = (joined.rstrip("\n") + "\n\n" if left_out and joined else joined) + between
+            kept.append((piece, len(joined)))
             joined += text[piece.start : piece.end]
             end = piece.end
     if text[end:].strip():
         joined = joined.rstrip("\n") + f"\n\n{GAP}\n"
-    return joined
+    return joined, kept
+
+
+def _find_place(place: int, kept: Sequence[tuple[Piece, int]]) -> int | None:
+    """Where now stands what stood at a place in the text or, where that is left out, what follows
+    it; None where nothing does."""
+    for piece, start in kept:
+        if place < piece.end:
+            return start + max(place - piece.start, 0)
+    return None

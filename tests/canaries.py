@@ -98,7 +98,10 @@ class Tenant:
         return (*basis, *rng.sample(self.names, rng.choice([0, 0, 1, 1, 2, 4])))
 
     def _plant(self, connection: Connection) -> None:
-        ids = audiences.load_ids(connection, [page.audience for page in self.pages])
+        ids = {
+            audience: audiences.load_id(connection, audience)
+            for audience in {page.audience for page in self.pages}
+        }
         rng = np.random.default_rng(7)
         vectors = rng.normal(size=(len(self.pages), DIMENSION))
         vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
@@ -180,8 +183,8 @@ def _compare(connection: Connection) -> None:
     """Of each page: that it says nearly the same as the next ones."""
     for statement in (
         """
-        INSERT INTO copies (tenant_id, document_id, other_id, similarity)
-        SELECT tenant_id, page.document_id, other.document_id, 0.9
+        INSERT INTO copies (tenant_id, document_id, other_id, similarity, has_one_title)
+        SELECT tenant_id, page.document_id, other.document_id, 0.9, true
         FROM documents AS page JOIN documents AS other USING (tenant_id)
         WHERE other.document_id BETWEEN page.document_id + 1 AND page.document_id + 4
         """,
@@ -210,8 +213,8 @@ def _ask(connection: Connection) -> None:
                                           'doc', path, 'relevance', 0.4)),
                    CASE WHEN asker < 4 THEN ARRAY[section_id] ELSE '{}' END,
                    CASE WHEN asker < 4 THEN jsonb_build_array(jsonb_build_object(
-                       'marker', 1, 'section_id', section_id, 'path', path, 'title', title,
-                       'url', url, 'cited_text', text)) ELSE '[]' END,
+                       'marker', 1, 'section_id', section_id, 'document_id', document_id,
+                       'path', path, 'title', title, 'url', url, 'cited_text', text)) ELSE '[]' END,
                    CASE WHEN asker < 4 THEN '{}' ELSE jsonb_build_object(
                        'nearest', jsonb_build_object('path', path, 'title', title)) END,
                    CASE WHEN asker = 4 THEN 'BELOW_FLOOR' END, now()

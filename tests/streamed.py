@@ -14,7 +14,9 @@ _MENTION = re.compile(
 _CALL = re.compile(r"(?<![^\W_])@(?:here|channel|everyone)(?![^\W_]|\.\w)|<[@!#].*")
 _URL = re.compile(
     r"\w+://[^\s)<>]*|(?<![^\W_])www\.[^\s)<>]+|(?<![^\W_])(?:mailto|tel|javascript):[^\s\0]+"
-    r"|\b[\w-]+(?:\.[\w-]+)*\.(?:example|com|org)\b(?:[/:?#]\S*)?"
+    # Top-level domains that there are, and those that the attempts use.
+    r"|\b[\w-]+(?:\.[\w-]+)*\.(?:app|cc|com|dev|example|info|io|me|md|mov|net|org|pl|ps|pub|py|rs"
+    r"|sh|so|st|zip)\b(?:[/:?#]\S*)?"
 )
 _MAIL = re.compile(r"[\w.+-]+@[\w-]+(?:\.[\w-]+)+(?!\S*[/:])")
 _IGNORED = re.compile(  # letters and marks that have no shape, or that of a blank
@@ -56,7 +58,7 @@ def find_faults(text: str, urls: Collection[str]) -> list[str]:
 
 
 def _find_in_text(text: str, linked: Collection[str]) -> Iterator[str]:
-    seen = html.unescape(text)
+    seen = unicodedata.normalize("NFKC", html.unescape(text)).replace("。", ".")
     yield from _CALL.findall(seen)
     for url in sorted(linked, key=len, reverse=True):
         seen = re.sub(rf"{re.escape(url)}(?![\w/?#%&=-])", " ", seen)

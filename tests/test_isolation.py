@@ -149,7 +149,7 @@ PATHS: dict[str, Path] = {
     "picker": lambda probe: feedback.find_pages(probe.database, f"title {probe.canary}"),
     "picked page": lambda probe: feedback.load_page(probe.database, probe.document_id),
     "page to confirm": lambda probe: confirming.load_page(probe.database, probe.document_id),
-    "stale page": lambda probe: stale_pages.load(probe.database, [probe.document_id], 365),
+    "stale page": lambda probe: stale_pages.load(probe.database, [probe.document_id], "true", 365),
     "home, sources": lambda probe: stats.load_sources(probe.database, 365),
     "home, questions": lambda probe: traces.find_own(probe.database, "T1", "U1", limit=500),
     "thread before": lambda probe: traces.find_past_answers(
@@ -222,24 +222,71 @@ NO_TENANT = {
     ),
 }
 
-# What reads all there is and gives something back, with why that shows nobody a page or an answer.
+# What reads or writes as if all there is were for it, with why that shows nobody a page or an
+# answer. At a terminal there is who looks after all of it.
 _BY_ID = "by the Slack message that the person has before them, and gives ids alone"
+_SAVES = "keeps what was said or decided where it belongs; gives back ids, or whether it did"
+_WORKS = "whether this process is still to answer it"
+_AS_REVIEWERS = "which case to show, and where it stands; it is shown as the reviewers may read it"
 READS_ALL = {
+    **dict.fromkeys(("commands.open_database", "doctor.examine"), "a terminal"),
     "escalation.find_expert": "a channel or user group that is set, for the question at hand",
     "escalation.load": "a question that somebody passes on from where it was asked: asker's words",
+    **dict.fromkeys(
+        [
+            f"escalation.{name}"
+            for name in ("claim", "release", "save_ts", "withdraw", "resolve", "reopen")
+        ],
+        _SAVES,
+    ),
     "feedback.load_complaint": "a person's own words; the page is loaded as that person",
     "feedback.load_place": "where an answer stands that the person has voted on there",
-    "loop.cases.find": "which case to show; it is shown as the reviewers may read it",
-    "loop.cases.list_missed": "ids; each case is shown as the reviewers may read it",
+    "feedback.save_complaint": "a person's own words; a page is named if they may read it",
+    **dict.fromkeys(("feedback.vote", "feedback.take_back"), _SAVES),
+    "limits.__init__": "counts of a person's own questions, and of a channel's",
+    "listeners.replies.hear": "what is said below an answer, for a case that it joins by ids",
+    "listeners.replies.save": "whether the case that a person has written was approved before",
+    **dict.fromkeys(("loop.cases.find", "loop.cases.list_missed"), _AS_REVIEWERS),
+    "loop.cases.count_hidden": "how many there are, to who looks after all of it",
+    **dict.fromkeys(
+        [f"loop.cases.{name}_review" for name in ("claim", "release", "forget")]
+        + ["loop.cases.save_review_ts"],
+        _SAVES,
+    ),
+    **dict.fromkeys(
+        [
+            f"loop.cases.{name}"
+            for name in ("approve", "dismiss", "overrule", "save_gold", "mark_page_wrong")
+        ],
+        _SAVES,
+    ),
+    "loop.caseset.follow_pages": "cases name other pages, whose readers are theirs then; what was"
+    " moved is told at a terminal alone",
     "loop.hand_answers.find_given": "what an edited reply changes; who edits it is shown nothing",
+    "loop.hand_answers.save_answer": _SAVES,
+    "loop.nightly.run": "measures; told of it is what everyone may read of cases and pages",
+    "loop.proposing.propose_reply": _SAVES,
+    **dict.fromkeys(
+        [f"loop.review_messages.{name}" for name in ("refresh", "_post", "_hide")], _AS_REVIEWERS
+    ),
     "loop.stale_pages.find_places": "owners and where to tell them; pages are loaded as that place",
     "metrics._find_outcome": "the kind of an outcome, which is counted",
-    "secret_pages._load": "for the owner of a page that holds a secret",
-    "traces.find_by_answer": _BY_ID,
-    "traces.find_by_message": _BY_ID,
-    "traces.is_asked": "whether this process is still to answer it",
-    "traces.is_deleted": "whether this process is still to answer it",
-    "traces.find_standing": _BY_ID,
+    "retention.run": "deletes, and tells how much",
+    **dict.fromkeys(
+        [
+            f"traces.{name}"
+            for name in ("claim", "claim_again", "claim_revision", "reopen", "forget", "_update")
+        ],
+        _SAVES,
+    ),
+    **dict.fromkeys(
+        [f"traces.save_{name}" for name in ("past", "failure_ts", "answer_ts", "deletion")],
+        _SAVES,
+    ),
+    **dict.fromkeys(
+        [f"traces.find_{name}" for name in ("by_answer", "by_message", "standing")], _BY_ID
+    ),
+    **dict.fromkeys(("traces.is_asked", "traces.is_deleted"), _WORKS),
 }
 
 # Conditions without which a path gives no answer, as it awaits one row, or words that were asked
@@ -423,21 +470,22 @@ def test_each_table_has_the_policies_that_it_needs(database: Database) -> None:
     assert views == []  # they are read as their owner may
 
 
-def test_what_reads_all_there_is_and_gives_something_back_is_known() -> None:
+def test_what_reads_all_there_is_is_known() -> None:
     found, folder = set(), Folder(app.__path__[0])
     for path in folder.rglob("*.py"):
-        source = path.read_text("utf-8")
-        if ".unrestricted" not in source:
-            continue
-        lines = source.splitlines()
-        for each in ast.walk(ast.parse(source)):
-            if isinstance(each, ast.FunctionDef):
-                body = "\n".join(lines[each.lineno : each.end_lineno])
-                is_write = any(word in body for word in ("INSERT ", "UPDATE ", "DELETE "))
-                if ".unrestricted" in body and "SELECT " in body and not is_write:
-                    module = ".".join(path.relative_to(folder).with_suffix("").parts)
-                    found.add(f"{module}.{each.name}")
+        module = ".".join(path.relative_to(folder).with_suffix("").parts)
+        within: dict[ast.AST, str] = {}
+        for each in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(each, ast.FunctionDef):  # after the one in which it stands
+                within |= dict.fromkeys(ast.walk(each), f"{module}.{each.name}")
+        found |= {name for node, name in within.items() if _names_all_there_is(node)}
     assert found == set(READS_ALL)
+
+
+def _names_all_there_is(node: ast.AST) -> bool:
+    if isinstance(node, ast.Attribute):
+        return node.attr == "unrestricted"
+    return isinstance(node, ast.Name) and node.id == "EVERYTHING"
 
 
 @pytest.mark.parametrize(

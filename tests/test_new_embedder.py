@@ -1,11 +1,18 @@
 """The index is built anew by another model while questions are asked."""
 
 import json
-from collections.abc import Mapping, Sequence
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import replace
 from itertools import cycle, islice
+from pathlib import Path
 from threading import Event
+from typing import Any
 
 from sqlalchemy import text
 
@@ -22,7 +29,9 @@ from retrieval.tuning import DEFAULT
 from tests.app.bot import find_rows
 from tests.conftest import SAMPLE
 from tests.retrieval.pages import build_retriever, fit, ingest, page
+from tests.retrieval.test_models import DESK, LEAVE, VPN
 from tests.stand_ins.recording import Recording
+from tests.stand_ins.slack import SlackStandIn
 
 LEAST = 500  # questions
 THREADS = 4
@@ -101,3 +110,99 @@ def test_p69_the_embedder_is_changed_while_500_questions_are_asked(
     assert list(told) == [embedder.name, mirrored.name]
     assert {row.outcome for row in rows} <= {"answered", "abstained"}
     assert find_rows(indexed, "traces")[-1].settings["generation_id"] == new.generation_id
+
+
+ROOT = Path(__file__).parents[1]
+ASKED = (
+    *("how many days of leave do I have?", "what is VPN_MTU set to?"),
+    *("when is the help desk open?", "who wrote the opera Aida?"),  # the last is refused
+)
+
+
+@contextmanager
+def serving(slack: SlackStandIn, database_url: str, home: Path) -> Iterator[None]:
+    """`footnote serve` as a process of its own, connected; what it took is over at the end."""
+    more = {
+        "DATABASE_URL": database_url,
+        "FOOTNOTE_HOME": str(home),
+        "TENANT_ID": "acme",
+        "SLACK_API_URL": slack.api_url,
+        "SLACK_BOT_TOKEN": slack.bot_token,
+        "SLACK_APP_TOKEN": slack.app_token,
+        "QUESTIONS_PER_PERSON": "10000",
+        "QUESTIONS_PER_CHANNEL": "10000",
+    }
+    command = [sys.executable, "-m", "app", "serve"]
+    with (home / "log").open("w") as log:
+        process = subprocess.Popen(command, cwd=ROOT, env={**os.environ, **more}, stderr=log)
+    try:
+        slack.wait_for_connections(1, timeout_s=120)
+        yield
+    finally:
+        process.send_signal(signal.SIGTERM)
+        status = process.wait(60)
+        logged = (home / "log").read_text()
+        assert (status, "ERROR" in logged, "Traceback" in logged) == (0, False, False), logged
+
+
+def ask_in_slack(slack: SlackStandIn, database: Database, question: str, number: int) -> Any:
+    """The trace of a question that somebody asks in a channel of theirs, once it is answered."""
+    channel_id = f"C{number}"
+    event = slack.write(f"<@U0BOT> {question}", channel_id=channel_id, user_id=f"U{number}")
+    slack.send_event({**event, "type": "app_mention"})
+    slack.wait_for_call(
+        "chat.postMessage",
+        where=lambda call: call.params["thread_ts"] == event["ts"],
+        timeout_s=60,
+    )
+    (trace,) = [each for each in find_rows(database, "traces") if each.message_ts == event["ts"]]
+    return trace
+
+
+def test_each_question_to_a_process_is_answered_once_while_the_embedder_is_changed(
+    slack: SlackStandIn,
+    database: Database,
+    database_url: str,
+    embedder: Embedder,
+    mirrored: Embedder,
+    tmp_path: Path,
+) -> None:
+    ingest(database, embedder, LEAVE, VPN, DESK)
+    fit(build_retriever(database, mirrored))
+    answered: Recording[Any] = Recording()
+    is_over = Event()
+
+    def go_on(number: int) -> None:
+        for question in islice(cycle(ASKED), number, None):
+            if is_over.is_set():
+                return
+            answered.add(ask_in_slack(slack, database, question, number))
+
+    with serving(slack, database_url, tmp_path), ThreadPoolExecutor(THREADS) as pool:
+        before = {each: ask_in_slack(slack, database, each, 9) for each in ASKED}
+        (old,) = {trace.settings["generation_id"] for trace in before.values()}
+        asking = [pool.submit(go_on, number) for number in range(THREADS)]
+        try:
+            answered.wait_for(count=12, timeout_s=60)
+            assert ingest(database, mirrored, source="none").state == "active"
+            answered.wait_for(
+                lambda trace: trace.settings["generation_id"] != old, count=12, timeout_s=60
+            )
+            answered.wait_for(count=40, timeout_s=60)
+        finally:
+            is_over.set()
+        for each in asking:
+            each.result()
+    with database.transaction() as connection:
+        new = generations.load(connection, "active")
+    assert new is not None and new.embedder == mirrored.name
+    traces = find_rows(database, "traces")
+    asked = {trace.message_ts: trace for trace in traces}
+    assert len(traces) == len(asked) == len(answered.having()) + len(ASKED)
+    assert {trace.settings["generation_id"] for trace in traces} == {old, new.generation_id}
+    assert [trace.outcome for trace in before.values()] == [*["answered"] * 3, "abstained"]
+    for trace in traces:
+        first = before[trace.question]
+        assert (trace.outcome, trace.answer) == (first.outcome, first.answer)
+        _, answer = slack.messages(trace.channel_id, trace.thread_ts)  # and no second one
+        assert trace.answer_ts == [answer["ts"]]

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from pydantic import SecretStr
 
-from app import citations
+from app import abstaining, citations
 from app.answering import Answerer
 from app.citations import Piece
 from app.config import Settings
@@ -312,6 +312,7 @@ def test_without_pages_nothing_is_answered_from_memory(
 ) -> None:
     answerer = Answerer(retriever=build_retriever(database, embedder), generator=generator)
     answer = ask(slack, answerer, "What is our PTO carry-over limit?")
-    assert answer["text"] == "I have no pages to look in yet, so I can't answer this."
+    refused = "There are no pages that I may use here, so I can't answer this."
+    assert answer["text"] == f"{refused} {abstaining.IN_CHANNEL}"
     assert not stand_in.requests()
     assert find_trace(answerer).abstained_because == "NO_CANDIDATES"

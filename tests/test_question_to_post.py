@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from pydantic import SecretStr
 
-from app import posting
+from app import abstaining, posting
 from app.answering import Answerer
 from app.config import Settings
 from app.generate.anthropic import Claude
@@ -17,8 +17,11 @@ from app.generate.quoted import Quoter
 from app.jobs import Jobs
 from app.rights import Rights
 from app.serve import build_app, build_reviews
+from retrieval.db import Database
+from retrieval.embedding import Embedder
 from retrieval.retrieve import Retriever
 from tests.app.bot import find_rows
+from tests.retrieval.pages import build_retriever, ingest, page
 from tests.stand_ins.claude import Cite, ClaudeStandIn, Text
 from tests.stand_ins.slack import SlackStandIn
 from tests.stand_ins.slack_workspace import TEAM_ID
@@ -123,7 +126,8 @@ def test_a_question_becomes_a_quoted_answer_and_a_trace(
 
 def test_an_off_topic_question_is_refused_in_words(slack: SlackStandIn, quoting: Answerer) -> None:
     answer = ask(slack, quoting, "who wrote the opera Aida?")
-    assert answer["text"] == "I couldn't find this in the 35 pages of wiki."
+    refused = "I couldn't find this in the 35 pages of wiki."
+    assert answer["text"] == f"{refused} {abstaining.IN_CHANNEL}"
     trace = find_trace(quoting)
     assert (trace.outcome, trace.abstained_because) == ("abstained", "BELOW_FLOOR")
     assert (trace.kept, trace.citations) == ([], [])
@@ -144,6 +148,43 @@ def test_claude_writes_the_answer_from_what_was_kept(
     assert find_sources(answer) == {1: results[0]["source"]}
     assert trace.settings["generator"] == request.body["model"]
     assert trace.tokens["input"] > trace.tokens["output"] > 0
+
+
+ABROAD = {
+    "Bis wann stelle ich den Urlaubsantrag?": (
+        "Urlaubsanträge stellen Sie spätestens zwei Wochen vorher im Portal."
+    ),
+    "Jusqu'à quand déposer mes notes de frais ?": (
+        "Les employés déposent leurs notes de frais avant le 5 du mois."
+    ),
+    "経費精算の申請はいつまでですか": (
+        "出張の経費精算は、翌月の五日までにシステムから申請してください。"
+    ),
+}
+
+
+@pytest.mark.parametrize("question", ABROAD)
+def test_a_page_in_another_language_is_quoted_as_it_is(
+    slack: SlackStandIn, database: Database, embedder: Embedder, question: str
+) -> None:
+    texts = [f"# {text.split()[0][:4]}\n\n{text}\n" for text in ABROAD.values()]
+    ingest(database, embedder, *(page(f"{at}.md", text) for at, text in enumerate(texts)))
+    retriever = build_retriever(database, embedder)
+    answerer = Answerer(retriever=retriever, generator=Quoter(embedder))
+    answer = ask(slack, answerer, question)
+    assert f"{ABROAD[question]} [1]" in answer["text"]
+    (citation,) = find_trace(answerer).citations
+    assert citation["cited_text"] == ABROAD[question]
+
+
+def test_claude_is_asked_for_the_language_of_the_question_and_its_words_stay(
+    slack: SlackStandIn, claude: Answerer, stand_in: ClaudeStandIn
+) -> None:
+    stand_in.reply([Text("Die Vorlage wird zurückgesetzt.", cites=[(0, 0, 1)])])
+    answer = ask(slack, claude, "Was bedeutet ERR_2041?")
+    (request,) = stand_in.requests()
+    assert "Write in the language of the question" in str(request.body["system"])
+    assert answer["text"].startswith("Die Vorlage wird zurückgesetzt. [1]")
 
 
 def test_p39_numbers_and_source_list_agree_whatever_the_order_of_the_reranking(

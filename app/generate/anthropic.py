@@ -21,7 +21,7 @@ from anthropic.types import (
     TextBlockParam,
 )
 
-from app import citations, claude, cleaning, hidden, mrkdwn
+from app import citations, claude, cleaning, freshness, hidden, mrkdwn
 from app.config import Settings
 from app.generate.generator import Write, write_nowhere
 from app.records import Answer, Turn
@@ -199,7 +199,7 @@ def _search_result(section: StoredSection) -> SearchResultBlockParam:
 def _build_age(section: StoredSection) -> str:
     """What is known of when the page held, so that of two that differ the newer one is told."""
     facts = [f"verified {section.verified_at}"] if section.verified_at else []
-    facts += ["says that it no longer holds"] if section.is_superseded else []
+    facts += freshness.find_over(section)
     return f" ({', '.join(facts)})" if facts else ""
 
 

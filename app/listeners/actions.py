@@ -56,9 +56,11 @@ def register(app: App, database: Database, reviews: Reviews, rights: Rights) -> 
         # Before anything is written: Slack allows it for 3 s.
         user_id = body["user"]["id"]
         complaint = feedback.load_complaint(database, trace_id, user_id)
-        page_id = complaint.document_id
-        page = None if page_id is None else feedback.load_page(read_as(user_id), page_id)
-        view = modals.build_complaint_view(trace_id, complaint, page, is_reviewed=reviews.is_on)
+        page, page_id = None, complaint.document_id
+        if page_id is not None:
+            page = feedback.load_page(rights.open_for_person(user_id), page_id)
+        is_reviewed = reviews.reads(trace_id)
+        view = modals.build_complaint_view(trace_id, complaint, page, is_reviewed=is_reviewed)
         posting.open_form(client, body["trigger_id"], view)
 
     def said(ack: Ack, body: dict[str, Any], client: WebClient) -> None:
@@ -66,7 +68,7 @@ def register(app: App, database: Database, reviews: Reviews, rights: Rights) -> 
         trace_id, complaint = modals.parse_complaint(body["view"])
         user_id = body["user"]["id"]
         with reviews.following(trace_id):
-            own = database if complaint.document_id is None else read_as(user_id)
+            own = database if complaint.document_id is None else rights.open_for_person(user_id)
             if not feedback.save_complaint(own, trace_id, user_id, complaint):
                 ack(response_action="errors", errors={modals.NOTE: modals.NO_VOTE})
                 return
@@ -75,11 +77,8 @@ def register(app: App, database: Database, reviews: Reviews, rights: Rights) -> 
             posting.show_privately(client, reader, blocks.build_notice(blocks.KEPT))
 
     def title_typed(ack: Ack, body: dict[str, Any]) -> None:
-        found = feedback.find_pages(read_as(body["user"]["id"]), body["value"])
+        found = feedback.find_pages(rights.open_for_person(body["user"]["id"]), body["value"])
         ack(options=modals.build_page_options(found))
-
-    def read_as(user_id: str) -> Database:
-        return database.reading_as(rights.find_for_person(user_id))
 
     app.action(blocks.FEEDBACK, middleware=[acknowledge])(voted)
     app.action(blocks.SAY_MORE, middleware=[acknowledge])(wants_to_say_more)

@@ -9,10 +9,9 @@ from app.config import Settings
 from app.listeners.actions import acknowledge
 from app.rights import Rights
 from app.stats import Scope, Viewer
-from retrieval.db import Database
 
 
-def register(app: App, database: Database, rights: Rights, settings: Settings) -> None:
+def register(app: App, rights: Rights, settings: Settings) -> None:
     """Listen to /ragstats."""
 
     def show(command: dict[str, Any], respond: Respond) -> None:
@@ -22,7 +21,7 @@ def register(app: App, database: Database, rights: Rights, settings: Settings) -
             return
         user_id, channel_id = command["user_id"], command["channel_id"]
         loaded = stats.load_stats(
-            database.reading_as(rights.find_for_person(user_id)),
+            rights.open_for_person(user_id),
             Scope(days=request.days, channel_id=channel_id if request.is_here else None),
             viewer=Viewer(user_id=user_id, is_admin=user_id in settings.admins),
             settings=settings,

@@ -1,32 +1,37 @@
 """The button that says that a page is still true."""
 
+import logging
 import re
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from typing import Any
 
 from slack_bolt import App, BoltContext
 from slack_sdk import WebClient
+from slack_sdk.errors import SlackClientError
 
 from app import blocks, confirming, mrkdwn, posting
+from app.blocks import Message
 from app.confirming import OwnedPage
+from app.counting import list_names
 from app.listeners import strangers
 from app.listeners.actions import acknowledge
 from app.rights import Rights, RightsUnknown
-from retrieval.db import Database
 
-CONFIRMED = "Thanks: {title} counts as verified today."
+THANKS = "Thanks: "
+CONFIRMED = THANKS + "{title} counts as verified today."
 GONE = "That page is gone, or not for you to read, so nothing is changed."
 NOT_OWNER = (
-    "Only who looks after a page can say that it is still true, so nothing is changed. "
-    "{title} {owner}."
+    "Only those who look after a page can confirm it, so nothing has changed. {title} {owner}."
 )
 OTHERWISE = "ask whoever looks after Footnote"
 UNKNOWN = "Slack doesn't say just now who may do that, so nothing is changed. Please try again."
 
+log = logging.getLogger(__name__)
+
 
 def register(
     app: App,
-    database: Database,
     rights: Rights,
     *,
     admins: frozenset[str],
@@ -39,21 +44,43 @@ def register(
         if strangers.is_stranger(body, context):
             tell(body, client, GONE)
             return
+        user_id = body["user"]["id"]
         try:
-            tell(body, client, confirm(int(body["actions"][0]["value"]), body["user"]["id"]))
+            said = confirm(int(body["actions"][0]["value"]), user_id)
         except RightsUnknown:
-            tell(body, client, UNKNOWN)
+            said = UNKNOWN
+        tell(body, client, said)
+        if said.startswith(THANKS):
+            show(body, client, rights.find_name(f"user:{user_id}") or user_id)
+
+    def show(body: dict[str, Any], client: WebClient, name: str) -> None:
+        """Let all who see the button see that the page is confirmed."""
+        said = f"confirmed by {_quote(name)}, {datetime.now(UTC).date()}"
+        message, action_id = body["message"], body["actions"][0]["action_id"]
+        channel_id, ts = body["container"]["channel_id"], message["ts"]
+        line = blocks.build_confirmed(message["blocks"], action_id, said)
+        if line is None:
+            return
+        changed = blocks.put_in_place(message["blocks"], action_id, line)
+        try:
+            if changed:
+                told = Message(text=message["text"], blocks=changed)
+                posting.change(client, channel_id, ts, told)
+            else:
+                posting.tell(client, channel_id, line, thread_ts=message.get("thread_ts", ts))
+        except (SlackClientError, posting.PostLost, *posting.CONNECTION_FAULTS) as error:
+            log.info("Not shown as confirmed in %s: %s", channel_id, type(error).__name__)
 
     def confirm(document_id: int, user_id: str) -> str:
         """Have the page count as verified if that person may say so; what they are told."""
-        readable = database.reading_as(rights.find_for_person(user_id))
+        readable = rights.open_for_person(user_id)
         page = confirming.load_page(readable, document_id)
         if page is None:
             return GONE
         if not confirming.may_confirm(page, user_id, admins=admins, experts=experts, rights=rights):
             return _refuse(page, knows_address=rights.find_email(user_id) is not None)
         is_confirmed = confirming.confirm(readable, [document_id], user_id)
-        return CONFIRMED.format(title=_quote(page.title)) if is_confirmed else GONE
+        return CONFIRMED.format(title=_quote_title(page)) if is_confirmed else GONE
 
     def tell(body: dict[str, Any], client: WebClient, said: str) -> None:
         reader = posting.Reader(
@@ -72,10 +99,11 @@ def _refuse(page: OwnedPage, *, knows_address: bool) -> str:
     if not owners:
         said = f"names no owner: {OTHERWISE}"
     elif not knows_address and any(name.startswith("email:") for name in names):
-        said = f"belongs to {', '.join(owners)}; Slack does not tell me who that is: {OTHERWISE}"
+        said = f"is looked after by {list_names(owners)}; Slack does not tell me who that is: "
+        said += OTHERWISE
     else:
-        said = f"belongs to {', '.join(owners)}: please ask there"
-    return NOT_OWNER.format(title=_quote(page.title), owner=said)
+        said = f"is looked after by {list_names(owners)}: please ask them"
+    return NOT_OWNER.format(title=_quote_title(page), owner=said)
 
 
 def _show_owner(owner: str) -> str:
@@ -85,6 +113,10 @@ def _show_owner(owner: str) -> str:
         if kind != "email":
             return f"<@{owner_id}>" if kind == "user" else f"<!subteam^{owner_id}>"
     return _quote(owner)
+
+
+def _quote_title(page: OwnedPage) -> str:
+    return f"“{_quote(page.title)}”"
 
 
 def _quote(words: str) -> str:

@@ -9,22 +9,20 @@ from app import home, posting, prompts, stats, traces
 from app.listeners import messages
 from app.rights import Rights
 from app.workspace import Workspace
-from retrieval.db import Database
 
 
-def register(
-    app: App, database: Database, rights: Rights, workspace: Workspace, *, freshness_days: int
-) -> None:
+def register(app: App, rights: Rights, workspace: Workspace, *, freshness_days: int) -> None:
     """Listen to who opens the home tab, or the messages tab, which in older apps is a pane."""
 
     def opened(event: dict[str, Any], context: BoltContext, client: WebClient) -> None:
         if event.get("tab") == "messages":
-            posting.suggest(client, event["channel"], prompts.load(read_as(event["user"])))
+            offered = prompts.load(rights.open_for_person(event["user"]))
+            posting.suggest(client, event["channel"], offered)
         elif event.get("tab") == "home":
             show(event["user"], context, client)
 
     def show(user_id: str, context: BoltContext, client: WebClient) -> None:
-        own = read_as(user_id)
+        own = rights.open_for_person(user_id)
         asked = traces.find_own(own, messages.find_team_id(context), user_id)
         blocks = home.build_blocks(
             stats.load_sources(own, freshness_days),
@@ -36,11 +34,8 @@ def register(
 
     def pane_opened(event: dict[str, Any], client: WebClient) -> None:
         thread = event["assistant_thread"]
-        offered = prompts.load(read_as(thread["user_id"]))
+        offered = prompts.load(rights.open_for_person(thread["user_id"]))
         posting.suggest(client, thread["channel_id"], offered, thread_ts=thread["thread_ts"])
-
-    def read_as(user_id: str) -> Database:
-        return database.reading_as(rights.find_for_person(user_id))
 
     app.event("app_home_opened")(opened)
     app.event("assistant_thread_started")(pane_opened)

@@ -16,8 +16,8 @@ def register(
 ) -> None:
     """Listen to mentions of Footnote; whom one calls besides may speak where follow-ups count."""
 
-    def mention(event: dict[str, Any], context: BoltContext) -> None:
-        messages.take(event, context, jobs)
-        messages.note_standing(event, context, database, allowed)
+    def mention(body: dict[str, Any], context: BoltContext) -> None:
+        messages.take(body, context, jobs)
+        messages.note_standing(body, context, database, allowed)
 
     app.event("app_mention")(mention)

@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from slack_bolt import App, BoltContext
@@ -31,15 +32,15 @@ def register(
     """
 
     def message(event: dict[str, Any], body: dict[str, Any], context: BoltContext) -> None:
-        standing = note_standing(event, context, database, allowed)
+        standing = note_standing(body, context, database, allowed)
         if find_reason_to_ignore(event, context) == "OVERHEARD":
-            overhear(event, context, standing)
+            overhear(body, context, standing)
         else:
-            take(event, context, jobs)
+            take(body, context, jobs)
         heard(body, context)
 
-    def overhear(event: dict[str, Any], context: BoltContext, standing: Standing | None) -> None:
-        arrival = build_arrival(event, context)
+    def overhear(body: dict[str, Any], context: BoltContext, standing: Standing | None) -> None:
+        event, arrival = body["event"], build_arrival(body["event"], body, context)
         mode = channels.find_mode(allowed, event["channel"])
         silence = turns.find_reason_for_silence(event, arrival, mode, standing)
         if silence:
@@ -51,7 +52,7 @@ def register(
 
 
 def note_standing(
-    event: dict[str, Any],
+    body: dict[str, Any],
     context: BoltContext,
     database: Database,
     allowed: Mapping[str, ChannelMode],
@@ -61,14 +62,14 @@ def note_standing(
     None where there is no such thread, where only mentions count, and where the database is out of
     reach.
     """
-    bot_user_id = str(context.bot_user_id)
+    event, bot_user_id = body["event"], str(context.bot_user_id)
     # The database is not asked of each word that is said anywhere.
     if channels.find_mode(allowed, event["channel"]) == "mentions" or not turns.may_join(
         event, bot_user_id=bot_user_id, bot_id=str(context.bot_id)
     ):
         return None
     try:
-        standing = traces.find_standing(database, build_arrival(event, context))
+        standing = traces.find_standing(database, build_arrival(event, body, context))
         if standing is not None and turns.joins(event, standing, bot_user_id=bot_user_id):
             traces.save_joined(database, standing.trace_id)
     except SQLAlchemyError:  # nobody has asked for this
@@ -77,23 +78,23 @@ def note_standing(
     return standing
 
 
-def take(event: dict[str, Any], context: BoltContext, jobs: Jobs) -> None:
+def take(body: dict[str, Any], context: BoltContext, jobs: Jobs) -> None:
     """Have a message answered, or leave it with the reason in the log.
 
     Of a question that is edited or deleted, the answer follows.
     """
-    bot_user_id, bot_id = str(context.bot_user_id), str(context.bot_id)
+    event, bot_user_id, bot_id = body["event"], str(context.bot_user_id), str(context.bot_id)
     if deleted_ts := turns.find_deleted(event):
         jobs.withdraw(find_team_id(context), event["channel"], deleted_ts)
         return
     if edited := turns.find_edited(event, bot_user_id=bot_user_id, bot_id=bot_id):
-        jobs.revise(build_arrival(edited, context))
+        jobs.revise(build_arrival(edited, body, context))
         return
     reason = find_reason_to_ignore(event, context)
     if reason:
         log.debug("Ignored %s in %s: %s", event.get("ts"), event.get("channel"), reason)
         return
-    jobs.take(build_arrival(event, context))
+    jobs.take(build_arrival(event, body, context))
 
 
 def find_reason_to_ignore(event: dict[str, Any], context: BoltContext) -> turns.Ignored | None:
@@ -103,13 +104,18 @@ def find_reason_to_ignore(event: dict[str, Any], context: BoltContext) -> turns.
     )
 
 
-def build_arrival(event: turns.Event, context: BoltContext) -> Arrival:
-    """As turns has it, for the bot that hears the event."""
-    return turns.build_arrival(
+def build_arrival(event: turns.Event, body: dict[str, Any], context: BoltContext) -> Arrival:
+    """As turns has it, for the bot that hears the event, of whose request it is."""
+    arrival = turns.build_arrival(
         event, team_id=find_team_id(context), bot_user_id=str(context.bot_user_id)
     )
+    return replace(arrival, is_external=bool(body.get("is_ext_shared_channel")))
 
 
 def find_team_id(context: BoltContext) -> str:
-    """The workspace or organisation in which the app is installed; the same for every delivery."""
-    return context.team_id or context.enterprise_id or ""
+    """The workspace or organisation in which the app is installed; the same for every delivery.
+
+    A request of an organisation's names one of the workspaces, not always the same.
+    """
+    token = context.authorize_result
+    return (token.team_id or token.enterprise_id or "") if token else ""

@@ -53,7 +53,8 @@ def thank(
 ) -> None:
     """Thank for a vote, after a 👎 with the way to the form."""
     reader = find_reader(ballot.user_id, trace_id, database)
-    thanks = blocks.build_thanks(ballot.vote, ballot.answer_ts, is_reviewed=reviews.is_on)
+    is_reviewed = ballot.vote < 0 and reviews.reads(trace_id)
+    thanks = blocks.build_thanks(ballot.vote, ballot.answer_ts, is_reviewed=is_reviewed)
     posting.show_privately(client, reader, thanks)
 
 

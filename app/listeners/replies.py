@@ -44,7 +44,7 @@ def register(app: App, database: Database, reviews: Reviews, rights: Rights) -> 
         if message.get("bot_id") or message.get("subtype") == "bot_message":
             posting.reply_privately(respond, review_forms.FOR_REPLIES)
             return
-        own = read_as(body["user"]["id"])
+        own = rights.open_for_person(body["user"]["id"])
         reply = read_reply(body, own, client, context)
         if not reply.answer:
             posting.reply_privately(respond, review_forms.NO_WORDS)
@@ -80,16 +80,13 @@ def register(app: App, database: Database, reviews: Reviews, rights: Rights) -> 
             ack(response_action="errors", errors=errors)
             return
         if reply.document_id is not None:
-            own = read_as(body["user"]["id"])
+            own = rights.open_for_person(body["user"]["id"])
             is_readable = feedback.load_page(own, reply.document_id) is not None
             reply = replace(reply, document_id=reply.document_id if is_readable else None)
         case_id = proposing.propose_reply(database, reply)
         saved = review_forms.build_saved_view(cases.load(database.unrestricted, case_id))
         ack(response_action="update", view=saved)
         reviews.show(case_id)
-
-    def read_as(user_id: str) -> Database:
-        return database.reading_as(rights.find_for_person(user_id))
 
     app.shortcut("save_as_case", middleware=[acknowledge])(wants_to_save)
     app.view(review_forms.SAVE_REPLY)(save)

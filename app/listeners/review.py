@@ -16,6 +16,7 @@ from app.loop import cases, review, review_blocks, review_forms
 from app.loop.cases import Case
 from app.loop.review import KnownPage, Review
 from app.loop.review_messages import Reviews
+from app.rights import RightsUnknown
 from retrieval.db import Database
 from retrieval.errors import FootnoteError
 from retrieval.metrics import Gold
@@ -142,20 +143,26 @@ def register(
         if cases.mark_page_wrong(database, case_id, body["user"]["id"], page.gold):
             try:
                 tell_owner(body, client, found, page)
-            except (SlackApiError, posting.PostLost) as error:
+            except (RightsUnknown, SlackApiError, posting.PostLost) as error:
                 log.warning("No owner told: %s", type(error).__name__)
                 tell_privately(body, client, review_blocks.OWNER_NOT_TOLD)
         reviews.show(case_id)
 
     def tell_owner(body: dict[str, Any], client: WebClient, found: Review, page: KnownPage) -> None:
-        """Call a page's owners in the thread of the review, or tell them in their channel."""
+        """Call a page's owners in the thread of the review, or tell them in their channel.
+
+        A channel where not all may read the page is told nothing of it.
+        """
         user_id, place = body["user"]["id"], body["container"]
         expert_id = escalation.find_expert_id(experts, page.owner, page.source)
-        if expert_id is None:
-            said = review_blocks.build_unknown_owner(page, user_id)
-        elif expert_id.startswith("S"):
+        if expert_id is not None and expert_id.startswith("S"):
             wrong = review_blocks.build_wrong_page(page, user_id, None)
             said = f"<!subteam^{expert_id}> {wrong}"
+        elif expert_id is None or not review.load_page(
+            reviews.read_in(expert_id), page.document_id
+        ):
+            named = replace(page, owner=page.owner and reviews.name_owners(page.owner))
+            said = review_blocks.build_unknown_owner(named, user_id)
         else:
             wrong = review_blocks.build_wrong_page(page, user_id, reviews.find_link(found.case))
             posting.tell(client, expert_id, blocks.build_notice(wrong))

@@ -46,16 +46,17 @@ def register(
             return None
         return BoltResponse(status=200, body={"options": []} if kind == "block_suggestion" else "")
 
-    def decline(event: dict[str, Any], context: BoltContext, client: WebClient) -> None:
+    def decline(body: dict[str, Any], context: BoltContext, client: WebClient) -> None:
+        event = body["event"]
         if user_id := event.get("user"):  # a workflow has none
             reader = posting.Reader(
                 user_id=user_id, channel_id=event["channel"], thread_ts=event.get("thread_ts")
             )
             posting.show_privately(client, reader, blocks.build_notice(DECLINED))
-        note(event, context)
+        note(body, context)
 
-    def note(event: dict[str, Any], context: BoltContext) -> None:
-        messages.note_standing(event, context, database, allowed)
+    def note(body: dict[str, Any], context: BoltContext) -> None:
+        messages.note_standing(body, context, database, allowed)
 
     app.use(sort_out)
     if not are_answered:

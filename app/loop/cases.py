@@ -278,6 +278,23 @@ def list_missed(database: Database, days: int) -> list[str]:
         return list(rows.scalars())
 
 
+def count_hidden(database: Database) -> int:
+    """How many flagged answers wait for a review that those whom the database reads as may not
+    read, and that the reviewers have no message of."""
+
+    def count(readable: Database) -> int:
+        with readable.transaction() as connection:
+            found: int = connection.execute(
+                text("""
+                    SELECT count(*) FROM eval_cases
+                    WHERE state = 'proposed' AND origin = 'flag' AND review_ts IS NULL
+                """)
+            ).scalar_one()
+            return found
+
+    return count(database.unrestricted) - count(database)
+
+
 def choose_part(connection: Connection, case_id: str, *, held_out: bool | None = None) -> None:
     """Hold an approved case out or not: as told, or else once and for all.
 

@@ -8,13 +8,16 @@ from slack_sdk import WebClient
 from slack_sdk.errors import SlackApiError
 from sqlalchemy import Connection, text
 
-from app import freshness, mrkdwn, posting, ragstats
+from app import confirming, freshness, mrkdwn, posting, ragstats
 from app.blocks import Message
 from app.config import Settings
 from app.counting import count
-from app.loop import caseset, schedule
+from app.loop import cases, caseset, schedule, stale_pages
+from app.loop.stale_pages import StalePage
 from app.ragstats import Part
+from app.rights import Rights
 from app.stats import Scope, Stats, Viewer, load_stats
+from retrieval import verifying
 from retrieval.db import Database
 
 JOB = "digest"  # in scheduled_runs
@@ -26,23 +29,13 @@ LINK_LENGTH = 700  # with its label; of a longer one the label is left, so that 
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StalePage:
-    """A page that answers rested on though it may no longer hold."""
-
-    title: str
-    url: str
-    owner: str | None
-    verified_at: date | None  # None: a later edition of it was cited beside it
-    answers: int  # that cite it
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class CaseCounts:
     """How the set of cases has grown."""
 
     new: int  # in the week, whatever became of them
     approved: int  # in the week
     waiting: int  # for a review, now
+    hidden: int = 0  # flagged answers that wait, and that fewer may read than read this
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,7 +88,13 @@ def post(client: WebClient, database: Database, settings: Settings) -> None:
     there.
     """
     if settings.report_channel is not None:
-        message = build_message(load(database, settings))
+        rights = Rights(client, database)
+        week = load(database, settings)
+        stale = tuple(
+            replace(page, owner=page.owner and confirming.name_owners(page.owner, rights))
+            for page in week.stale
+        )
+        message = build_message(replace(week, stale=stale))
         posting.tell(client, settings.report_channel, message)
 
 
@@ -111,7 +110,7 @@ def load(database: Database, settings: Settings) -> Digest:
             stats=replace(stats, gaps=replace(stats.gaps, top=worded)),
             stale=tuple(stale[:MOST_STALE]),
             stale_count=len(stale),
-            cases=_load_cases(connection),
+            cases=replace(_load_cases(connection), hidden=cases.count_hidden(database)),
             recall=_load_recall(connection),
         )
 
@@ -133,7 +132,7 @@ def _build_stale(digest: Digest) -> Iterator[str]:
     for page in digest.stale:
         facts = [
             count(page.answers, "answer"),
-            _build_link(page),
+            mrkdwn.link_or_quote(page.url, page.title, TITLE_LENGTH, most=LINK_LENGTH),
             f"last verified {page.verified_at}" if page.verified_at else "a later edition exists",
             mrkdwn.quote(page.owner, OWNER_LENGTH) if page.owner else "no owner",
         ]
@@ -142,15 +141,13 @@ def _build_stale(digest: Digest) -> Iterator[str]:
         yield f"and {count(more, 'page')} more"
 
 
-def _build_link(page: StalePage) -> str:
-    link = mrkdwn.link(page.url, mrkdwn.flatten(page.title, TITLE_LENGTH))
-    is_link = link.startswith("<") and len(link) <= LINK_LENGTH
-    return link if is_link else mrkdwn.quote(page.title, TITLE_LENGTH)
-
-
 def _build_cases(digest: Digest) -> Iterator[str]:
-    cases, recall = digest.cases, digest.recall
-    yield f"{cases.new:,} new, {cases.approved:,} approved, {cases.waiting:,} waiting for a review"
+    counts, recall = digest.cases, digest.recall
+    decided = f"{counts.new:,} new, {counts.approved:,} approved"
+    yield f"{decided}, {counts.waiting:,} waiting for a review"
+    if counts.hidden:
+        flagged = count(counts.hidden, "flagged answer")
+        yield f"{flagged} for fewer people than read here: `footnote cases review`"
     if recall:
         figures = f"{recall.begin:.2f} → {recall.end:.2f}"
         yield f"Nightly recall@5: {figures} ({count(recall.cases, 'case')})"
@@ -159,32 +156,16 @@ def _build_cases(digest: Digest) -> Iterator[str]:
 def _load_stale(connection: Connection, freshness_days: int) -> list[StalePage]:
     """The pages that the week's answers cite and that are stale: for long unverified, or cited as
     an older edition and not verified since."""
-    # Two pages without a URL may have one path: the section tells them apart, while it is there.
     rows = connection.execute(
-        text("""
-            WITH cited AS (
-                SELECT trace_id, citation ->> 'path' AS path,
-                       split_part(citation ->> 'url', '#', 1) AS url,  -- a heading is no page
-                       (citation ->> 'section_id')::bigint AS section_id,
-                       (citation ->> 'verified_at')::date AS verified_at,
-                       position(:older IN citation ->> 'caveat') > 0 AS is_older
-                FROM traces CROSS JOIN LATERAL jsonb_array_elements(citations) AS citation
-                WHERE asked_at >= now() - make_interval(days => :days) AND is_question(traces)
-            )
-            SELECT title, documents.url, owner,
-                   CASE WHEN documents.verified_at < oldest
-                        THEN documents.verified_at END AS verified_at,
+        text(f"""
+            SELECT documents.document_id, title, url, owner,
+                   CASE WHEN {verifying.IS_STALE} THEN verified_at END AS verified_at,
                    count(DISTINCT trace_id) AS answers
-            FROM cited LEFT JOIN sections USING (section_id)
-            JOIN documents ON documents.path = cited.path
-                AND split_part(documents.url, '#', 1) = cited.url
-                AND documents.document_id = coalesce(sections.document_id, documents.document_id)
-            CROSS JOIN LATERAL (
-                SELECT current_date - coalesce(freshness_days, :freshness_days) AS oldest
-            ) AS rule
-            WHERE documents.verified_at < oldest
-            OR (is_older AND documents.verified_at IS NOT DISTINCT FROM cited.verified_at)
-            GROUP BY documents.document_id, oldest
+            FROM ({stale_pages.CITED}) AS cited JOIN documents USING (document_id)
+            WHERE {verifying.IS_STALE}
+            OR (position(:older IN citation ->> 'caveat') > 0
+                AND verified_at IS NOT DISTINCT FROM (citation ->> 'verified_at')::date)
+            GROUP BY documents.document_id
             ORDER BY answers DESC, documents.verified_at NULLS LAST, title
         """),
         {"days": DAYS, "freshness_days": freshness_days, "older": freshness.OLDER},

@@ -79,7 +79,8 @@ def _load_flagged(
                 LEFT JOIN eval_cases USING (case_id)
                 WHERE {where}
             )
-            SELECT trace_id, asked_at::date AS asked_on, kept, page.doc, page.span, document_id,
+            SELECT trace_id, (asked_at AT TIME ZONE 'UTC')::date AS asked_on, kept,
+                   page.doc, page.span, document_id,
                    coalesce((settings ->> 'floor')::float8, 0) AS floor, relevances,
                    CASE WHEN is_dated THEN found.verified_at ELSE documents.verified_at END
                        AS verified_at,

@@ -23,7 +23,6 @@ from app.loop import (
     digest,
     drops,
     nightly_blocks,
-    stale_pages,
     tickets,
     trackers,
 )
@@ -41,7 +40,6 @@ if TYPE_CHECKING:  # takes seconds to import, and no night needs it
     from app.reword import Rewriter
 
 CHARTED = 60  # runs
-KEPT_DAYS = 180  # of what happened to pages; far more than WINDOW nights; chosen
 NO_PICTURE = "There is no picture, as Slack did not take it: {reason}."
 NO_SCOPE = "the app lacks the scope files:write"
 
@@ -88,8 +86,7 @@ def run(retriever: Retriever, settings: Settings, client: WebClient, *, progress
 def conclude(
     database: Database, settings: Settings, client: WebClient | None, run: Run | None
 ) -> None:
-    """Report a run, if there was one; once a week the digest, once a month the stale pages; forget
-    what is long past.
+    """Report a run, if there was one; once a week the digest.
 
     Raises as report does.
     """
@@ -97,18 +94,6 @@ def conclude(
         report(database, settings, client, run)
     if client is not None:
         _post_digest(database, settings, client)
-        stale_pages.post_monthly(client, database, settings, now=datetime.now(UTC))
-    _forget(database)
-
-
-def _forget(database: Database) -> None:
-    with database.unrestricted.transaction() as connection:
-        connection.execute(
-            text("""
-                DELETE FROM page_changes WHERE changed_at < now() - make_interval(days => :days)
-            """),
-            {"days": KEPT_DAYS},
-        )
 
 
 def _post_digest(database: Database, settings: Settings, client: WebClient) -> None:

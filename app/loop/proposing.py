@@ -6,6 +6,7 @@ from sqlalchemy import Connection, text
 
 from app.loop.cases import Reply
 from app.questions import QUESTION_KEY
+from retrieval import db
 from retrieval.db import Database
 from retrieval.metrics import Gold
 
@@ -81,13 +82,14 @@ def propose_reply(database: Database, reply: Reply) -> str:
         connection.execute(
             text("""
                 INSERT INTO eval_cases AS old
-                    (case_id, tenant_id, state, origin, type, question, gold_any, answer, reviewer)
+                    (case_id, tenant_id, state, origin, type, question, gold_any, answer, author,
+                     reviewer)
                 SELECT :case_id, :tenant_id, 'proposed', 'reply', 'reply', :question,
                        coalesce(jsonb_agg(jsonb_build_object('doc', path, 'source', source)), '[]'),
-                       :answer, CASE WHEN count(*) > 0 THEN :user_id END
+                       :answer, :user_id, CASE WHEN count(*) > 0 THEN :user_id END
                 FROM documents WHERE document_id = :document_id
                 ON CONFLICT (tenant_id, case_id) DO UPDATE
-                SET answer = excluded.answer,
+                SET answer = excluded.answer, author = excluded.author,
                     gold_any = CASE WHEN excluded.gold_any = '[]' THEN old.gold_any
                                     ELSE excluded.gold_any END,
                     reviewer = coalesce(excluded.reviewer, old.reviewer)
@@ -110,12 +112,7 @@ def propose_reply(database: Database, reply: Reply) -> str:
 def _lock(connection: Connection) -> None:
     """One at a time: two votes on answers to one question would make two cases of it, and of two
     taken back each would leave the case to the other."""
-    connection.execute(
-        text(
-            "SELECT pg_advisory_xact_lock("
-            "hashtext('footnote cases' || current_setting('footnote.tenant_id')))"
-        )
-    )
+    db.lock(connection, "cases")
 
 
 def _is_flagged(connection: Connection, trace_id: UUID) -> bool:

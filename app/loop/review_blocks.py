@@ -223,13 +223,7 @@ def _build_buttons(review: Review) -> Block:
 
 def _build_link(url: str, place: str) -> str:
     """A link, or the name alone where it leads nowhere or is too long to be shown beside others."""
-    name = mrkdwn.flatten(place, PLACE_LENGTH)
-    link = mrkdwn.link(url, name)
-    return (
-        link
-        if link.startswith("<") and len(link) <= LINK_LENGTH
-        else mrkdwn.quote(name, PLACE_LENGTH)
-    )
+    return mrkdwn.link_or_quote(url, place, PLACE_LENGTH, most=LINK_LENGTH)
 
 
 def _clip(lines: Iterable[str], limit: int) -> str:

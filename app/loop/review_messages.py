@@ -9,7 +9,7 @@ from slack_sdk import WebClient
 from slack_sdk.errors import SlackApiError, SlackClientError
 from sqlalchemy.exc import SQLAlchemyError
 
-from app import blocks, posting
+from app import blocks, confirming, posting, traces
 from app.blocks import Message
 from app.loop import cases, review_blocks
 from app.loop.cases import Case
@@ -58,7 +58,22 @@ class Reviews:
         """The database as all who review may read it; raises RightsUnknown."""
         if self._channel_id is None:
             return self._database
-        return self._database.reading_as(self._rights.find_for_channel(self._channel_id))
+        return self.read_in(self._channel_id)
+
+    def reads(self, trace_id: UUID) -> bool:
+        """Whether people review the answer of a trace; not where fewer may read it than review."""
+        try:
+            return self.is_on and traces.is_readable(self.readers, trace_id)
+        except RightsUnknown:
+            return False
+
+    def name_owners(self, owner: str) -> str:
+        """The owners of a page as people call them."""
+        return confirming.name_owners(owner, self._rights)
+
+    def read_in(self, place_id: str) -> Database:
+        """The database as all may read it who read a channel, or a person; raises RightsUnknown."""
+        return self._database.reading_as(self._rights.find_for_place(place_id))
 
     @contextmanager
     def following(self, trace_id: UUID | None) -> Iterator[None]:

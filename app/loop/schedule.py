@@ -163,6 +163,19 @@ def claim(database: Database, job: str, due_at: datetime) -> bool:
     return claimed is not None
 
 
+def find_finished(database: Database, due_at: datetime) -> frozenset[str]:
+    """The jobs of this time that are done, or have failed."""
+    with database.transaction() as connection:
+        jobs = connection.execute(
+            text("""
+                SELECT job FROM scheduled_runs
+                WHERE due_at = :due_at AND finished_at IS NOT NULL
+            """),
+            {"due_at": due_at},
+        )
+        return frozenset(jobs.scalars())
+
+
 def finish(database: Database, job: str, due_at: datetime) -> None:
     """The job of this time is done, or has failed: nobody begins it again. What is long past is
     forgotten."""

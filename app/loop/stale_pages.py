@@ -2,43 +2,79 @@
 
 import logging
 from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, time
+from functools import partial
 
 from slack_sdk import WebClient
 from slack_sdk.errors import SlackApiError
 from sqlalchemy import text
 
 from app import blocks, confirming, mrkdwn, posting
-from app.blocks import Block, Message
+from app.blocks import BLOCK_TEXT, Block, Message
 from app.config import Settings
 from app.counting import count
 from app.loop import schedule
 from app.rights import Rights, RightsUnknown
+from retrieval import verifying
 from retrieval.db import Database
 
-JOB = "stale pages"  # in scheduled_runs, with the place
+SCHEDULE = "0 7 * * *"  # UTC; each day, since one that Slack has refused is tried again; chosen
+JOB = "stale pages"  # in scheduled_runs; for a month with the place
 CITED_DAYS = 90
-MOST_PAGES = 12  # that are named in one message; the others are counted
+MOST_PAGES = 12  # in one message
+MOST_MESSAGES = 25  # the first of them, and those in its thread; chosen
 TITLE_LENGTH = 80
 OWNER_LENGTH = 60
 LINK_LENGTH = 500  # with its label; of a longer one the label is left, so that all fits a message
-NO_OWNER = "Without an owner"
+NO_OWNER = "*Without an owner*"
+HOLDS_SECRETS = "secret_kinds <> '{}'"  # SQL, of a row of documents
+
+# SQL: each citation of what was answered in the last :days.
+CITED = """
+    SELECT trace_id, citation, (citation ->> 'document_id')::bigint AS document_id
+    FROM traces CROSS JOIN LATERAL jsonb_array_elements(citations) AS citation
+    WHERE asked_at >= now() - make_interval(days => :days) AND is_question(traces)
+"""
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StalePage:
-    """A page that was verified too long ago."""
+    """A page that may no longer hold."""
 
     document_id: int
     title: str
     url: str
     owner: str | None
-    verified_at: date
-    answers: int  # of the last CITED_DAYS that cite it
+    verified_at: date | None  # too long ago; None: a later edition of it was cited beside it
+    answers: int  # of the days that are looked at, which cite it
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Told:
+    """What one place is told of, by document_ids."""
+
+    due: list[int] = field(default_factory=list)  # pages to confirm or to change
+    secret: list[int] = field(default_factory=list)  # pages in which secrets stand
+
+
+def run(
+    find_client: Callable[[], WebClient | None],
+    database: Database,
+    settings: Settings,
+    *,
+    progress: Callable[[int, int], None],
+) -> None:
+    """The work of a day, as the schedule has it done; by whom find_client has, if anybody."""
+    client = find_client()
+    if client is None:
+        log.warning("No stale pages told: tenant %s has not installed the app", settings.tenant_id)
+    else:
+        post_monthly(client, database, settings, now=datetime.now(UTC))
+    progress(1, 1)
 
 
 def post_monthly(
@@ -49,61 +85,60 @@ def post_monthly(
     What Slack has refused is tried again when this is next called.
     """
     month = datetime.combine(now.date().replace(day=1), time.min, UTC)
+    told = schedule.find_finished(database, month)
     rights = Rights(client, database)
-    for place, document_ids in find_places(database, settings).items():
+    for place, told_of in find_places(database, settings).items():
+        if f"{JOB} {place}" in told:
+            continue
         try:
-            audiences = _find_audiences(rights, place)
+            audiences = rights.find_for_place(place)
         except RightsUnknown:
             log.warning("No stale pages told in %s: Slack does not say who reads there", place)
             continue
         if "everyone" not in audiences:
             log.warning("No stale pages told in %s: others than colleagues read there", place)
             continue
-        pages = load(database.reading_as(audiences), document_ids, settings.freshness_days)
-        if pages and schedule.claim(database, f"{JOB} {place}", month):
-            _post(client, database, place, build_message(pages), month)
+        readable = database.reading_as(audiences)
+        pages = load(readable, told_of.due, verifying.IS_STALE, settings.freshness_days)
+        secret = load(readable, told_of.secret, HOLDS_SECRETS, settings.freshness_days)
+        # Who looks after a page alone needs not be told so.
+        is_person = place.startswith(("U", "W"))
+        name_owners = None if is_person else partial(confirming.name_owners, rights=rights)
+        messages = [*build_messages(pages, name_owners), *build_secrets(secret)]
+        if messages and schedule.claim(database, f"{JOB} {place}", month):
+            _post(client, database, place, messages, month)
 
 
-def find_places(database: Database, settings: Settings) -> Mapping[str, Sequence[int]]:
-    """The stale pages by where they are told, as document ids.
-
-    That is each owner who is a person in Slack, by id; else the channels that are named for the
-    owners or the source; else the report's, if there is one. A user group has no place of its own.
-    """
-    places: dict[str, list[int]] = defaultdict(list)
+def find_places(database: Database, settings: Settings) -> Mapping[str, Told]:
+    """The pages by where they are told."""
+    places: dict[str, Told] = defaultdict(Told)
     with database.unrestricted.transaction() as connection:
-        rows = connection.execute(
-            text(f"""
-                SELECT document_id, source, path, title, owner, verified_at FROM documents
-                WHERE {IS_STALE} ORDER BY document_id
-            """),
-            {"freshness_days": settings.freshness_days},
-        )
-        for row in rows:
-            page = confirming.OwnedPage(**row._mapping)
-            for place in _find_places(page, settings):
-                places[place].append(page.document_id)
+        due = confirming.load_due(connection, settings.freshness_days)
+        secret = confirming.load_secret(connection)
+    find = partial(
+        confirming.find_places, experts=settings.experts, report_channel=settings.report_channel
+    )
+    for page in due:
+        for place in find(page):
+            places[place].due.append(page.document_id)
+    for page in secret:
+        for place in find(page):
+            places[place].secret.append(page.document_id)
     return places
 
 
-def load(database: Database, document_ids: Sequence[int], freshness_days: int) -> list[StalePage]:
-    """Those of the pages that are stale and for who reads, the most cited first."""
+def load(
+    database: Database, document_ids: Sequence[int], condition: str, freshness_days: int
+) -> list[StalePage]:
+    """Those of the pages that meet a condition and are for who reads, the most cited first."""
     with database.transaction() as connection:
         rows = connection.execute(
             text(f"""
-                WITH cited AS (
-                    SELECT citation ->> 'path' AS path,
-                           split_part(citation ->> 'url', '#', 1) AS url,  -- a heading is no page
-                           count(DISTINCT trace_id) AS answers
-                    FROM traces CROSS JOIN LATERAL jsonb_array_elements(citations) AS citation
-                    WHERE asked_at >= now() - make_interval(days => :days) AND is_question(traces)
-                    GROUP BY path, url
-                )
-                SELECT document_id, title, documents.url, owner, verified_at,
-                       coalesce(answers, 0) AS answers
-                FROM documents LEFT JOIN cited
-                    ON documents.path = cited.path AND split_part(documents.url, '#', 1) = cited.url
-                WHERE document_id = ANY(:document_ids) AND {IS_STALE}
+                SELECT documents.document_id, title, url, owner, verified_at,
+                       count(DISTINCT trace_id) AS answers
+                FROM documents LEFT JOIN ({CITED}) AS cited USING (document_id)
+                WHERE documents.document_id = ANY(:document_ids) AND {condition}
+                GROUP BY documents.document_id
                 ORDER BY answers DESC, verified_at, title, document_id
             """),
             {
@@ -115,61 +150,103 @@ def load(database: Database, document_ids: Sequence[int], freshness_days: int) -
         return [StalePage(**row._mapping) for row in rows]
 
 
-def build_message(pages: Sequence[StalePage]) -> Message:
-    """The list for Slack, by owner, each page with the button that says that it is still true.
+def build_messages(
+    pages: Sequence[StalePage], name_owners: Callable[[str], str] | None = str
+) -> list[Message]:
+    """The list for Slack, each page with the button that says that it is still true.
 
-    The owner of the most cited page comes first. Owners are data: nobody is called.
+    The most cited pages come first, and in each message by owner as name_owners has them, or in one
+    list. Owners are data: nobody is called. No page: no message.
     """
-    title = f"{count(len(pages), 'page')} to look at: not verified for long"
-    by_owner: dict[str | None, list[StalePage]] = defaultdict(list)
-    for page in pages[:MOST_PAGES]:
-        by_owner[page.owner].append(page)
+    if not pages:
+        return []
+    if name_owners:
+        pages = [replace(each, owner=each.owner and name_owners(each.owner)) for each in pages]
+    build = partial(_build_message, has_owners=name_owners is not None)
+    total = count(len(pages), "page")
+    starts = range(0, len(pages), MOST_PAGES)
+    parts = [pages[start : start + MOST_PAGES] for start in starts][:MOST_MESSAGES]
+    messages = [
+        build(f"{start + 1:,} to {start + len(part):,} of {total}", part)
+        for start, part in zip(starts, parts, strict=False)
+    ]
+    said = (
+        "was last verified long ago. Still true? Confirm it, or change it where it is."
+        if len(pages) == 1
+        else "were last verified long ago. Still true? Confirm them, or change them where they are."
+    )
+    messages[0] = build(f"{total} {said}", parts[0])
+    if len(parts) > 1:
+        messages[0] = _add(messages[0], "The others follow in the thread.")
+    if more := len(pages) - sum(map(len, parts)):
+        said = f"and {count(more, 'page')} more, which come up as these are looked at"
+        messages[-1] = _add(messages[-1], said)
+    return messages
+
+
+def _add(message: Message, line: str) -> Message:
+    return replace(message, blocks=(*message.blocks, mrkdwn.build_context(line)))
+
+
+def build_secrets(pages: Sequence[StalePage]) -> list[Message]:
+    """The pages in which secrets stand, for who looks after them; no page: no message."""
+    if not pages:
+        return []
+    title = (
+        f"{count(len(pages), 'page')} with passwords, keys or the like. I mask them here: take "
+        "them out there, and replace them."
+    )
+    lines = [f"• {_link(page)}" for page in pages[:MOST_PAGES]]
+    if more := len(pages) - len(lines):
+        lines += [f"and {count(more, 'page')} more"] * (more > 0)
+    texts = mrkdwn.join_lines([f"*{title}*", *lines], BLOCK_TEXT)
+    return [Message(text=title, blocks=tuple(map(mrkdwn.build_section, texts)))]
+
+
+def _build_message(title: str, pages: Sequence[StalePage], *, has_owners: bool) -> Message:
     built = [mrkdwn.build_section(f"*{title}*")]
+    if not has_owners:
+        return Message(text=title, blocks=(*built, *map(_build_page, pages)))
+    by_owner: dict[str | None, list[StalePage]] = defaultdict(list)
+    for page in pages:
+        by_owner[page.owner].append(page)
     for owner, owned in by_owner.items():
-        name = mrkdwn.quote(owner, OWNER_LENGTH) if owner else NO_OWNER
-        built += [mrkdwn.build_section(f"• {name}"), *map(_build_page, owned)]
-    if more := len(pages) - MOST_PAGES:
-        if more > 0:
-            built.append(mrkdwn.build_context(f"and {count(more, 'page')} more: `footnote doctor`"))
+        name = _embolden(owner) if owner else NO_OWNER
+        built += [mrkdwn.build_section(name), *map(_build_page, owned)]
     return Message(text=title, blocks=tuple(built))
 
 
-# In SQL, of a row of documents.
-IS_STALE = "verified_at < current_date - coalesce(freshness_days, :freshness_days)"
-
-
-def _find_places(page: confirming.OwnedPage, settings: Settings) -> Collection[str]:
-    names = [name.partition(":") for name in confirming.find_owner_names(page.owner)]
-    people = {owner_id for kind, _, owner_id in names if kind == "user"}
-    experts = confirming.find_expert_ids(page, settings.experts)
-    channels = {each for each in experts if not each.startswith("S")}
-    report = {settings.report_channel} if settings.report_channel else set()
-    return people or channels or report
-
-
-def _find_audiences(rights: Rights, place: str) -> Sequence[str]:
-    is_person = place.startswith(("U", "W"))
-    return rights.find_for_person(place) if is_person else rights.find_for_channel(place)
+def _embolden(owner: str) -> str:
+    """An owner in bold, unless the name has marks of style itself."""
+    quoted = mrkdwn.quote(owner, OWNER_LENGTH)
+    return quoted if quoted.startswith("`") else f"*{quoted}*"
 
 
 def _post(
-    client: WebClient, database: Database, place: str, message: Message, month: datetime
+    client: WebClient, database: Database, place: str, messages: Sequence[Message], month: datetime
 ) -> None:
-    job = f"{JOB} {place}"
+    """Post the first message, and the others in its thread; once that stands there, none of them
+    is tried again."""
+    job, first_ts = f"{JOB} {place}", None
     try:
-        posting.tell(client, place, message)
+        for message in messages:
+            ts = posting.tell(client, place, message, thread_ts=first_ts)
+            first_ts = first_ts or ts
     except (SlackApiError, posting.PostLost) as error:
         log.error("Stale pages may not be told in %s: %s", place, type(error).__name__)
-        if posting.has_surely_posted_nothing(error):
+        if first_ts is None and posting.has_surely_posted_nothing(error):
             schedule.release(database, job, month)
             return
     schedule.finish(database, job, month)
 
 
 def _build_page(page: StalePage) -> Block:
-    link = mrkdwn.link(page.url, mrkdwn.flatten(page.title, TITLE_LENGTH))
-    if not link.startswith("<") or len(link) > LINK_LENGTH:
-        link = mrkdwn.quote(page.title, TITLE_LENGTH)
-    facts = f"{link} · last verified {page.verified_at} · {count(page.answers, 'answer')}"
+    facts = f"{_link(page)} · last verified {page.verified_at}"
+    if page.answers:
+        facts += f" · cited in {count(page.answers, 'answer')} in {CITED_DAYS} days"
     button = blocks.build_still_true(page.document_id, "Still true")
     return {**mrkdwn.build_section(facts), "accessory": button}
+
+
+def _link(page: StalePage) -> str:
+    return mrkdwn.link_or_quote(page.url, page.title, TITLE_LENGTH, most=LINK_LENGTH)

@@ -5,7 +5,10 @@ user:U1. Every one holds *, the name of work that reads everything. Postings get
 a word is would tell of pages that the asker may not read; so would the size of the index, which is
 therefore counted for each audience apart. A trace and a case may be read by who may read every page
 that they were made of; triggers see to that, whatever code writes them, and see that they follow
-when a page gets another audience.
+when a page gets another audience: a narrower one holds at once. A trace never gets more readers
+than its pages had when it was made of them, since nobody knows whether what it tells of them is
+what they say by then; nor does what was noted of a page, or a case whose passages do not stand in
+its pages any more.
 
 The columns by name are dropped in the same release: nothing has ever set them to anything but
 everyone, which is the default of those by number. Constant defaults: but for traces and cases,
@@ -21,11 +24,9 @@ from migrations.versions import AUDIENCE_POLICY, AUDIENCES_POLICY, POLICY, TRACE
 revision = "0018"
 down_revision = "0017"
 
-BY_ID = (
-    *("documents", "sections", "chunks"),
-    *("lexical_postings", "identifier_postings", "page_changes"),
-)
-BY_IDS = ("traces", "eval_cases")
+BY_NAME = ("documents", "sections", "chunks", "page_changes")
+BY_ID = ("documents", "sections", "chunks", "lexical_postings", "identifier_postings")
+BY_IDS = {"traces": "{}", "eval_cases": "{}", "page_changes": "{0}"}  # with those of what is there
 BY_TRACE = ("feedback", "escalations", "case_traces")
 
 TABLE = """
@@ -69,12 +70,16 @@ DECLARE
     page documents := CASE WHEN TG_OP = 'DELETE' THEN OLD ELSE NEW END;
 BEGIN
     IF TG_OP = 'INSERT' THEN  -- what stood there before is not more public than this
-        UPDATE page_changes SET audience_id = page.audience_id
-        WHERE tenant_id = page.tenant_id AND source = page.source AND path = page.path;
+        UPDATE page_changes SET audience_ids = audience_ids || page.audience_id
+        WHERE tenant_id = page.tenant_id AND source = page.source AND path = page.path
+        AND page.audience_id <> 1 AND page.audience_id <> ALL (audience_ids);
     END IF;
-    INSERT INTO page_changes (tenant_id, audience_id, document_id, kind, source, path, title,
+    INSERT INTO page_changes (tenant_id, audience_ids, document_id, kind, source, path, title,
                               text_hash, title_before, hash_before)
-    VALUES (page.tenant_id, page.audience_id, page.document_id,
+    VALUES (page.tenant_id,
+            ARRAY(SELECT DISTINCT unnest(
+                array_remove(ARRAY[OLD.audience_id, page.audience_id], NULL))),
+            page.document_id,
             CASE TG_OP WHEN 'INSERT' THEN 'added' WHEN 'UPDATE' THEN 'changed' ELSE 'removed' END,
             page.source, page.path, page.title, md5(page.text), OLD.title, md5(OLD.text));
     RETURN NULL;
@@ -115,7 +120,9 @@ END;
 
 # The functions belong to the owner of the tables, so that they see all pages, whoever writes.
 FOLLOWING = r"""
-ALTER TABLE traces ADD COLUMN document_ids bigint[] NOT NULL DEFAULT '{}';  -- that it was made of
+ALTER TABLE traces
+    ADD COLUMN document_ids bigint[] NOT NULL DEFAULT '{}',  -- that it was made of
+    ADD COLUMN made_for integer[] NOT NULL DEFAULT '{}';  -- the audiences that those had then
 CREATE INDEX traces_document_ids ON traces USING gin (document_ids);
 CREATE INDEX eval_cases_gold ON eval_cases USING gin ((gold_any || gold_all) jsonb_path_ops);
 CREATE INDEX eval_cases_page_wrong ON eval_cases (page_wrong_path);
@@ -123,7 +130,7 @@ CREATE INDEX eval_cases_page_wrong ON eval_cases (page_wrong_path);
 -- Who may read what was made of a page that is gone: who could do so last, and who may read what
 -- stands in its place since, be it by its path or by its text. Of a moved page, where it was.
 CREATE VIEW gone_pages AS
-SELECT tenant_id, document_id, path, audience_id, NULL AS successor_id
+SELECT tenant_id, document_id, path, unnest(audience_ids) AS audience_id, NULL AS successor_id
 FROM page_changes WHERE kind = 'removed'
 UNION ALL
 SELECT gone.tenant_id, gone.document_id, gone.path, page.audience_id, page.document_id
@@ -134,10 +141,10 @@ FROM page_changes AS gone JOIN documents AS page
     ON page.tenant_id = gone.tenant_id AND md5(page.text) = text_hash
 WHERE kind = 'removed' AND page.text ~ '\S';
 
--- All of the audiences of what was made of pages, each named once; known: what they were so far,
--- which counts on where some page is gone.
-CREATE FUNCTION find_audiences(page_ids bigint[], known integer[]) RETURNS integer[]
-LANGUAGE plpgsql STABLE AS $$
+-- All of the audiences of what was made of pages for some, each named once; known: what they were
+-- so far, which counts on where some page is gone.
+CREATE FUNCTION find_audiences(page_ids bigint[], made_for integer[], known integer[])
+RETURNS integer[] LANGUAGE plpgsql STABLE AS $$
 DECLARE
     found integer[] := ARRAY(SELECT audience_id FROM documents WHERE document_id = ANY (page_ids));
 BEGIN
@@ -147,7 +154,7 @@ BEGIN
                 SELECT unnest(page_ids) EXCEPT SELECT document_id FROM documents
                 WHERE document_id = ANY (page_ids)));
     END IF;
-    RETURN ARRAY(SELECT DISTINCT unnest(array_remove(found, 1)) ORDER BY 1);
+    RETURN ARRAY(SELECT DISTINCT unnest(array_remove(found || made_for, 1)) ORDER BY 1);
 END $$;
 
 CREATE FUNCTION find_trace_audiences() RETURNS trigger LANGUAGE plpgsql
@@ -167,11 +174,21 @@ BEGIN
         AND ((candidate ->> 'section_id')::bigint = ANY (NEW.kept)
              OR candidate ->> 'doc' = NEW.settings #>> '{nearest,path}')
         ORDER BY 1);
-    NEW.audience_ids := find_audiences(NEW.document_ids, NEW.audience_ids);
+    -- Locked, so that whoever narrows them meanwhile waits until this row is there to follow.
+    NEW.made_for := ARRAY(
+        WITH added AS (
+            SELECT audience_id FROM documents
+            WHERE document_id = ANY (NEW.document_ids)
+            AND document_id <> ALL (coalesce(OLD.document_ids, '{}'))
+            ORDER BY document_id FOR SHARE
+        )
+        SELECT unnest(NEW.made_for) UNION SELECT audience_id FROM added ORDER BY 1);
+    NEW.audience_ids := find_audiences(NEW.document_ids, NEW.made_for, NEW.audience_ids);
     RETURN NEW;
 END $$;
 CREATE TRIGGER find_audiences
-    BEFORE INSERT OR UPDATE OF kept, citations, candidates, settings, document_ids ON traces
+    BEFORE INSERT OR UPDATE OF kept, citations, candidates, settings, document_ids, made_for
+    ON traces
     FOR EACH ROW EXECUTE FUNCTION find_trace_audiences();
 
 CREATE FUNCTION find_case_audiences() RETURNS trigger LANGUAGE plpgsql
@@ -180,13 +197,25 @@ DECLARE
     found integer[];
     gone text[];
 BEGIN
-    SELECT array_agg(audience_id), array_agg(doc) FILTER (WHERE audience_id IS NULL)
+    IF TG_OP = 'INSERT' OR (NEW.gold_any, NEW.gold_all, NEW.page_wrong_path)
+            IS DISTINCT FROM (OLD.gold_any, OLD.gold_all, OLD.page_wrong_path) THEN
+        -- As those that a trace is made of.
+        PERFORM FROM documents WHERE tenant_id = NEW.tenant_id AND path IN (
+            SELECT gold ->> 'doc' FROM jsonb_array_elements(NEW.gold_any || NEW.gold_all) AS gold
+            UNION SELECT NEW.page_wrong_path)
+        ORDER BY document_id FOR SHARE;
+    END IF;
+    -- Gone is, too, a page that does not say any more what the case has of it.
+    SELECT array_agg(audience_id),
+           array_agg(doc) FILTER (WHERE audience_id IS NULL OR strpos(text, span) = 0)
     INTO found, gone
     FROM (
-        SELECT doc, source
-        FROM jsonb_to_recordset(NEW.gold_any || NEW.gold_all) AS gold (doc text, source text)
+        SELECT doc, source, span
+        FROM jsonb_to_recordset(NEW.gold_any || NEW.gold_all)
+            AS gold (doc text, source text, span text)
         UNION
-        SELECT NEW.page_wrong_path, NEW.page_wrong_source WHERE NEW.page_wrong_path IS NOT NULL
+        SELECT NEW.page_wrong_path, NEW.page_wrong_source, NULL
+        WHERE NEW.page_wrong_path IS NOT NULL
     ) AS named
     LEFT JOIN documents ON tenant_id = NEW.tenant_id AND path = doc
         AND documents.source = coalesce(named.source, documents.source);
@@ -241,7 +270,7 @@ DECLARE
 BEGIN
     UPDATE traces SET audience_ids = found.audience_ids
     FROM (
-        SELECT trace_id, find_audiences(document_ids, audience_ids) AS audience_ids
+        SELECT trace_id, find_audiences(document_ids, made_for, audience_ids) AS audience_ids
         FROM traces WHERE document_ids && followed
     ) AS found
     WHERE traces.trace_id = found.trace_id AND traces.audience_ids <> found.audience_ids;
@@ -285,8 +314,9 @@ BEGIN
     WHERE identifier_postings.section_id = sections.section_id AND document_id = ANY (page_ids);
     PERFORM count_parts(generation_id)
     FROM (SELECT DISTINCT generation_id FROM sections WHERE document_id = ANY (page_ids)) AS made;
-    UPDATE page_changes SET audience_id = now.audience_id FROM now
+    UPDATE page_changes SET audience_ids = audience_ids || now.audience_id FROM now
     WHERE now.document_id = ANY (page_ids) AND page_changes.tenant_id = now.tenant_id
+    AND now.audience_id <> 1 AND now.audience_id <> ALL (audience_ids)
     AND (page_changes.document_id = now.document_id
          OR page_changes.path = now.path AND page_changes.source = now.source);
     PERFORM follow_pages(page_ids);
@@ -307,14 +337,16 @@ UPDATE eval_cases SET gold_any = gold_any;
 
 def upgrade() -> None:
     op.execute(TABLE)
+    for table in BY_NAME:
+        op.execute(f"DROP POLICY audience ON {table}")
+        op.execute(f"ALTER TABLE {table} DROP COLUMN audience")
     for table in BY_ID:
-        if not table.endswith("_postings"):
-            op.execute(f"DROP POLICY audience ON {table}")
-            op.execute(f"ALTER TABLE {table} DROP COLUMN audience")
         op.execute(f"ALTER TABLE {table} ADD COLUMN audience_id integer NOT NULL DEFAULT 0")
         op.execute(AUDIENCE_POLICY.format(table=table))
-    for table in BY_IDS:
-        op.execute(f"ALTER TABLE {table} ADD COLUMN audience_ids integer[] NOT NULL DEFAULT '{{}}'")
+    for table, found in BY_IDS.items():
+        op.execute(
+            f"ALTER TABLE {table} ADD COLUMN audience_ids integer[] NOT NULL DEFAULT '{found}'"
+        )
         op.execute(AUDIENCES_POLICY.format(table=table))
     for table in BY_TRACE:
         op.execute(TRACE_POLICY.format(table=table))

@@ -52,11 +52,13 @@ CREATE UNIQUE INDEX dead_letters_path ON dead_letters (tenant_id, source, md5(pa
 MOVES = """
 CREATE FUNCTION note_page_move() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
-    INSERT INTO page_changes (tenant_id, audience_id, document_id, kind, source, path, title,
+    INSERT INTO page_changes (tenant_id, audience_ids, document_id, kind, source, path, title,
                               text_hash, title_before, hash_before)
-    VALUES (OLD.tenant_id, OLD.audience_id, OLD.document_id, 'removed', OLD.source, OLD.path,
+    VALUES (OLD.tenant_id, ARRAY[OLD.audience_id], OLD.document_id, 'removed', OLD.source, OLD.path,
             OLD.title, md5(OLD.text), OLD.title, md5(OLD.text)),
-           (NEW.tenant_id, NEW.audience_id, NEW.document_id, 'added', NEW.source, NEW.path,
+           (NEW.tenant_id,
+            ARRAY(SELECT DISTINCT unnest(ARRAY[OLD.audience_id, NEW.audience_id])),
+            NEW.document_id, 'added', NEW.source, NEW.path,
             OLD.title, md5(OLD.text), NULL, NULL);
     RETURN NULL;
 END $$;

@@ -32,6 +32,7 @@ CREATE TABLE copies (
     document_id bigint NOT NULL REFERENCES documents ON DELETE CASCADE,
     other_id bigint NOT NULL REFERENCES documents ON DELETE CASCADE,
     similarity real NOT NULL,  -- of their words, in [0, 1]
+    has_one_title boolean NOT NULL,  -- or each has a word in its title that the other has not
     PRIMARY KEY (document_id, other_id),
     CHECK (document_id < other_id)
 );

@@ -1,19 +1,21 @@
 """sources.yml: where documents are, what is known of them, and how often they are read."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from pathlib import Path
+from itertools import combinations
+from pathlib import Path, PurePosixPath
 from typing import Annotated, Any, Literal
 
 import yaml
-from cronsim import CronSim, CronSimError
 from pathspec import PathSpec
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, ValidationError
+from pydantic_core import ErrorDetails
 
-from retrieval import audiences
+from retrieval import audiences, cron
 from retrieval.errors import ConfigError
 from retrieval.records import Anchors
+from retrieval.sources import addresses
+from retrieval.sources.fields import MAX_FRESHNESS_DAYS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,18 +71,45 @@ def load_sources(path: Path) -> tuple[Source, ...]:
     names = [source.name for source in sources]
     if twice := next((name for name in names if names.count(name) > 1), None):
         raise ConfigError(f"{path}: two sources are named {twice!r}. Rename one of them.")
-    places = [_find_place(source) for source in sources]
-    if again := next((place for place in places if places.count(place) > 1), None):
-        first, second = [source.name for source in sources if _find_place(source) == again][:2]
-        raise ConfigError(
-            f"{path}: sources {first!r} and {second!r} are the same folder, and its pages would be "
-            "there twice. Remove one of them; `pages` has rules for parts of a source."
-        )
+    for first, second in combinations(sources, 2):
+        if overlap(first, second):
+            branches = " Or name the branch of either, if those are two." if second.git else ""
+            raise ConfigError(
+                f"{path}: sources {first.name!r} and {second.name!r} have pages in common, which "
+                "would be there twice, once for the audience of each. Remove one of them: `pages` "
+                f"gives parts of a source an audience and an owner of their own.{branches}"
+            )
     return sources
 
 
-def _find_place(source: Source) -> tuple[object, ...]:
-    return source.path and source.path.resolve(), source.git, source.branch, source.folder
+def overlap(one: Source, other: Source) -> bool:
+    """Whether they are the same folder of files, or one lies in the other."""
+    if one.branch and other.branch and one.branch != other.branch:
+        return False
+    places = _find_place(one), _find_place(other)
+    return any(here.is_relative_to(there) for here, there in (places, places[::-1]))
+
+
+def find_root(source: Source) -> str:
+    """Where a source is, for good: the same for all ways to write its address, and no secret."""
+    return f"{_find_place(source)}{f' on {source.branch}' if source.branch else ''}"
+
+
+def find_renamed(roots: Mapping[str, str], sources: Sequence[Source]) -> dict[str, Source]:
+    """Of sources by their roots, those that are not named any more but are one that is, by name."""
+    names = {source.name for source in sources}
+    named = {find_root(source): source for source in sources}
+    return {
+        name: named[root] for name, root in roots.items() if name not in names and root in named
+    }
+
+
+def _find_place(source: Source) -> PurePosixPath:
+    """Folder, or host and path of the repository with the folder in it."""
+    if source.git is None:
+        assert source.path is not None  # it is one or the other
+        return PurePosixPath(source.path.resolve())
+    return addresses.find_place(source.git) / source.folder
 
 
 class _Loader(yaml.SafeLoader):
@@ -113,13 +142,27 @@ def _read_entry(entry: object, number: int, path: Path) -> Source:
 def _explain(error: ValidationError) -> str:
     """The first fault in one line: its key, and what to do."""
     first = error.errors(include_url=False, include_input=False)[0]
-    key = ".".join(str(part) for part in first["loc"])
+    place = [f"number {each + 1}" if isinstance(each, int) else each for each in first["loc"]]
+    inside = f"{', '.join(place[:-1])}: " if place[:-1] else ""
     if first["type"] == "extra_forbidden":
-        return f"there is no key {key!r}. Remove it, or correct its spelling."
+        return f"{inside}there is no key {place[-1]!r}. Remove it, or correct its spelling."
     if first["type"] == "missing":
-        return f"the key {key!r} is missing."
-    message = first["msg"].removeprefix("Value error, ").rstrip(".")
-    return f"{key}: {message}." if key else "has to be keys with values, as in README."
+        return f"{inside}the key {place[-1]!r} is missing."
+    problem = f"{_word(first).rstrip('.')}."
+    return f"{', '.join(place)}: {problem}" if place else problem
+
+
+def _word(error: ErrorDetails) -> str:
+    if error["type"] == "literal_error":
+        return f"has to be {error['ctx']['expected']}"
+    return _WORDS.get(error["type"]) or error["msg"].removeprefix("Value error, ")
+
+
+_WORDS = {
+    "string_type": "has to be text, in quotes where it looks like a number or a date",
+    "list_type": "has to be a list, as in README",
+    "model_type": "has to be keys with values, as in README",
+}
 
 
 def _find_contradictions(entry: "_Entry") -> Iterator[str]:
@@ -145,8 +188,7 @@ def _build(entry: "_Entry", folder: Path) -> Source:
 
 def _locate(git: str, folder: Path) -> str:
     """A repository's URL as it is, host:path among them; a path from the file's folder."""
-    is_remote = "://" in git or ":" in git.split("/", 1)[0]
-    return git if is_remote else str(folder / Path(git).expanduser())
+    return git if addresses.is_remote(git) else str(folder / Path(git).expanduser())
 
 
 def _check_text(text: str) -> str:
@@ -168,16 +210,6 @@ def _check_base_url(url: str) -> str:
     return url
 
 
-def _check_schedule(schedule: str) -> str:
-    try:
-        if len(schedule.split()) != 5:
-            raise CronSimError("not five fields")
-        CronSim(schedule, datetime(2026, 1, 1, tzinfo=UTC))
-    except CronSimError as error:
-        raise ValueError('has to be five fields of cron, in UTC, as "0 3 * * *"') from error
-    return schedule
-
-
 def _check_pattern(pattern: str) -> str:
     """A leading ! would turn the rule round, for all other pages."""
     try:
@@ -187,6 +219,12 @@ def _check_pattern(pattern: str) -> str:
     if count != 1 or pattern.startswith(("!", "#")):
         raise ValueError("has to be a pattern as in .gitignore, as policies/ or *.pdf")
     return pattern
+
+
+def _check_days(days: object) -> object:
+    if type(days) is not int or not 0 < days <= MAX_FRESHNESS_DAYS:
+        raise ValueError(f"has to be a number of days, from 1 to {MAX_FRESHNESS_DAYS}, unquoted")
+    return days
 
 
 def _split_names(value: object) -> object:
@@ -205,7 +243,7 @@ def _parse_audience(names: list[str]) -> tuple[str, ...]:
 Text = Annotated[str, AfterValidator(_check_text)]
 # Not None: somebody who has written the key has meant to say who.
 Audience = Annotated[list[str], BeforeValidator(_split_names), AfterValidator(_parse_audience)]
-Days = Annotated[int, Field(strict=True, gt=0, le=36_500)]
+Days = Annotated[int, BeforeValidator(_check_days)]
 
 
 class _Rule(BaseModel):
@@ -232,4 +270,4 @@ class _Entry(BaseModel):
     freshness_days: Days | None = None
     anchors: Anchors | None = None
     dates: Literal["page", "git"] | None = None
-    schedule: Annotated[Text, AfterValidator(_check_schedule)] | None = None
+    schedule: Annotated[Text, AfterValidator(cron.check)] | None = None

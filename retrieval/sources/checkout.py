@@ -7,24 +7,21 @@ Nothing of a repository is run: no hook, no submodule, no protocol that is a com
 
 import hashlib
 import os
-import re
 import shutil
 import subprocess
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
+from retrieval import git_environment
 from retrieval.errors import ConfigError
+from retrieval.sources.addresses import hide_credentials
 from retrieval.sources.catalog import Source
 
 TIMEOUT_S = 3600  # for one command; a first clone may be large. Chosen
 SLOW_S = 60  # with less than a kilobyte a second for so long, git gives up
 NO_MATCH = 2  # the exit status of ls-remote where the branch is missing
 EVERYTHING = 2**31 - 1  # the depth by which git means all of the history
+SUBMODULE = "160000"  # the mode of what stands for another repository
 
-# What a caller that is a hook of git itself hands on: the repository that it is about.
-_OF_ANOTHER = (
-    *("GIT_ALTERNATE_OBJECT_DIRECTORIES", "GIT_COMMON_DIR", "GIT_DIR", "GIT_INDEX_FILE"),
-    *("GIT_NAMESPACE", "GIT_OBJECT_DIRECTORY", "GIT_PREFIX", "GIT_SHALLOW_FILE", "GIT_WORK_TREE"),
-)
 _PROTOCOLS = ("file", "git", "http", "https", "ssh")
 _CONFIG = {
     "core.hooksPath": os.devnull,
@@ -58,21 +55,24 @@ def refresh(source: Source, folder: Path) -> str:
         return _renew(source, folder)
 
 
-def find_folder(checkouts: Path, tenant_id: str, source: Source) -> Path:
+def find_folder(checkouts: Path, tenant_id: str, name: str) -> Path:
     """Where the checkout of a source is, below the folder of all."""
-    key = hashlib.sha256("\0".join((tenant_id, source.name)).encode()).hexdigest()
+    key = hashlib.sha256("\0".join((tenant_id, name)).encode()).hexdigest()
     return checkouts / key[:16]
 
 
-def hide_credentials(repository: str) -> str:
-    """The address without what may be a secret in it; of a path, all of it."""
-    if ":" not in repository.split("/", 1)[0]:
-        return repository
-    rest = repository.split("://", 1)[-1]
-    address, *query = re.split("[?#]", rest, maxsplit=1)
-    # A password may hold what no host may, and then it is anybody's guess where it ends.
-    host = "…" if "@" in "".join(query) else address.rpartition("@")[2]
-    return repository.removesuffix(rest) + host
+def find_submodules(root: Path, folder: str) -> list[str]:
+    """Paths below a folder of a checkout where another repository would be, which is not there."""
+    options = ("--literal-pathspecs", "ls-files", "--stage", "-z")
+    entries = _git("-C", str(root), *options, "--", folder or ".").split("\0")
+    paths = [entry.split("\t", 1)[1] for entry in entries if entry.startswith(SUBMODULE)]
+    return [str(PurePosixPath(path).relative_to(folder)) for path in paths]
+
+
+def remove(folder: Path) -> None:
+    """Delete a checkout, and what a killed process may have left of another."""
+    for each in (folder, _next_to(folder)):
+        _remove(each)
 
 
 def _check_remote(source: Source) -> None:
@@ -121,7 +121,7 @@ def _fill(source: Source, folder: Path) -> str:
 
 
 def _renew(source: Source, folder: Path) -> str:
-    new = folder.with_name(folder.name + ".new")
+    new = _next_to(folder)
     try:
         _remove(new)
         revision = _fill(source, new)
@@ -134,6 +134,10 @@ def _renew(source: Source, folder: Path) -> str:
             "there is room, and that Footnote may write there."
         ) from None
     return revision
+
+
+def _next_to(folder: Path) -> Path:
+    return folder.with_name(folder.name + ".new")
 
 
 def _remove(path: Path) -> None:
@@ -159,10 +163,6 @@ def _git(*arguments: str) -> str:
         stdin=subprocess.DEVNULL,
         start_new_session=True,  # no terminal on which to ask for a password
         timeout=TIMEOUT_S,
-        env={"GIT_TERMINAL_PROMPT": "0", **_inherit()},
+        env={"GIT_TERMINAL_PROMPT": "0", **git_environment.build()},
     )
     return ran.stdout
-
-
-def _inherit() -> dict[str, str]:
-    return {name: value for name, value in os.environ.items() if name not in _OF_ANOTHER}

@@ -117,11 +117,10 @@ def narrow(allowed: tuple[str, ...], stated: Fields) -> tuple[str, ...]:
     try:
         own = audiences.parse(names)
     except ConfigError as error:
-        raise UnknownReaders(f"its audience cannot be read: {error}") from error
-    for wide in (("public",), ("everyone",)):
-        if wide == allowed or wide == own:
-            return own if wide == allowed else allowed
-    if shared := tuple(name for name in own if name in allowed):
+        raise UnknownReaders(
+            f"its audience cannot be read: {error} If it says something else, give it another name."
+        ) from error
+    if shared := audiences.intersect(own, allowed):
         return shared
     raise UnknownReaders(
         f"its audience, {', '.join(own)}, shares no name with its source's, {', '.join(allowed)}; "

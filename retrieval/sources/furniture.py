@@ -4,6 +4,8 @@ import re
 
 from bs4 import BeautifulSoup, Comment, Tag
 
+HEADINGS = ("h1", "h2", "h3", "h4", "h5", "h6")
+
 # Where known programs put the text; the first that a page has counts.
 _MAINS = (
     "#main-content.wiki-content",  # Confluence
@@ -17,8 +19,8 @@ _MAINS = (
     "article",
 )
 _GONE = (
-    *("script", "style", "noscript", "template", "nav", "aside", "form", "button", "input"),
-    *("select", "textarea", "svg", "canvas", "iframe", "object", "embed", "audio", "video"),
+    *("script", "style", "noscript", "template", "nav", "form", "button", "input", "select"),
+    *("textarea", "svg", "canvas", "iframe", "object", "embed", "audio", "video"),
     *("dialog", "footer", "map", "link", "meta", "title"),
 )
 _ROLES = (
@@ -32,7 +34,7 @@ _NAMES = re.compile(
     r"|headerlink|hash-link|anchor-link|anchorjs-link|edit-link|edit-page|edit-this-page|editsection"
     r"|noprint|printfooter|catlinks|jump-link|social|share|sharing|related-pages|back-to-top"
     r"|was-this-helpful|page-feedback|announcement-bar|site-header|site-footer|page-footer"
-    r"|page-metadata|search-form|searchbox|comments?-section|rbtoc\d*)(?:[-_](?:container|wrapper"
+    r"|page-metadata|md-source-file|search-form|searchbox|comments?-section|rbtoc\d*)(?:[-_](?:container|wrapper"
     r"|banner|bar|box|list|links?|menu|macro|section|mobile|desktop|inner|outer|content|area))*",
     re.IGNORECASE,
 )
@@ -56,12 +58,13 @@ def find_main(soup: BeautifulSoup) -> Tag:
         if element.parent is None or not _is_furniture(element, marked=found is not None):
             continue
         # A page with its text in "content-with-sidebar" has it there all the same.
-        if element.name in _GONE or len(element.get_text()) <= most:
+        is_unseen = element.name in _GONE or is_hidden(element)
+        if is_unseen or len(element.get_text()) <= most:
             element.decompose()
     for listing in list(main.find_all(["ul", "ol"])):
         if listing.parent is not None and _is_contents(listing):
             _drop_contents(listing)
-    for heading in main.find_all(re.compile("^h[1-6]$")):
+    for heading in main.find_all(HEADINGS):
         following = heading.find_next_sibling()
         is_empty = following is None or re.fullmatch(r"h[1-6]|section", following.name)
         if is_empty and _CONTENTS.fullmatch(heading.get_text(" ", strip=True)):
@@ -71,7 +74,7 @@ def find_main(soup: BeautifulSoup) -> Tag:
 
 def _carry_ids(main: Tag) -> None:
     """Have each heading itself hold the id that the site put on something within or round it."""
-    for heading in main.find_all(re.compile("^h[1-6]$")):
+    for heading in main.find_all(HEADINGS):
         if heading.get("id"):
             continue
         within = heading.select_one("[id], a[name]")
@@ -105,17 +108,29 @@ def _is_furniture(element: Tag, *, marked: bool) -> bool:
         return not element.find("h1")
     if is_hidden(element):
         return True
+    if element.name == "aside" and (not marked or _is_of_links(element)):
+        return True
     if element.get("aria-hidden") == "true" and element.name in ("a", "span", "div", "i"):
         return True
     if _KEPT.fullmatch(element.name):
         return False
     identifier = str(element.get("id") or "")
     names = [str(name) for name in element.get_attribute_list("class") if name]
-    if "columnLayout" in names:  # Confluence's, two-right-sidebar and the like
+    # Confluence's two-right-sidebar and the like, and what docutils puts beside a text.
+    if "columnLayout" in names or element.find(class_="sidebar-title", recursive=False):
         return False
     if identifier.lower() in _IDS or any(map(_NAMES.fullmatch, names)):
         return True
     return not marked and bool(_NAMES.fullmatch(identifier))
+
+
+def _is_of_links(element: Tag) -> bool:
+    """Whether an element leads elsewhere: most of its words are links."""
+    words, linked = (
+        sum(len(each.get_text(strip=True)) for each in elements)
+        for elements in ([element], element.find_all("a"))
+    )
+    return 2 * linked >= words
 
 
 def is_hidden(element: Tag) -> bool:

@@ -9,8 +9,11 @@ from pathlib import Path
 
 from codeowners import CodeOwners
 
+from retrieval import git_environment
+
 TIMEOUT_S = 300  # a history of 100,000 commits takes some seconds
-PLACES = ("CODEOWNERS", ".github/CODEOWNERS", "docs/CODEOWNERS", ".gitlab/CODEOWNERS")
+# As GitHub takes them, of which the first that is there counts.
+PLACES = (".github/CODEOWNERS", "CODEOWNERS", "docs/CODEOWNERS", ".gitlab/CODEOWNERS")
 MAX_BYTES = 3_000_000  # as GitHub
 
 # The repository's own settings may name programs; none of them is run, whoever owns the folder.
@@ -59,6 +62,7 @@ def _run(folder: Path, *arguments: str) -> bytes:
             stderr=subprocess.DEVNULL,
             timeout=TIMEOUT_S,
             check=True,
+            env=git_environment.build(),
         ).stdout
     except (OSError, subprocess.SubprocessError):
         return b""

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from bs4 import BeautifulSoup, Tag, XMLParsedAsHTMLWarning
 
-from retrieval.sources import furniture, html_markdown, page_notes
+from retrieval.sources import controls, furniture, html_markdown, page_notes
 from retrieval.sources.fields import Fields, normalize, one_line
 from retrieval.sources.reads import Page, Unreadable
 
@@ -21,7 +21,11 @@ _EDITED = re.compile(
 )
 _MODIFIED = re.compile(r'"dateModified"\s*:\s*"([^"]+)"')
 # Elsewhere than in its author's own fields, what a page holds is what somebody wrote there.
-_PROPERTIES = "div.plugin-tabmeta-details table, table.infobox.page-properties"
+_PROPERTIES = (
+    "div.plugin-tabmeta-details table, table.infobox.page-properties, header > table.properties"
+)
+# Search engines are told of an audience, too: all, developers. Ours are public, or like these.
+_AUDIENCE = re.compile(r"everyone\b|.*:")
 
 
 def read(data: bytes) -> Page:
@@ -34,6 +38,7 @@ def read(data: bytes) -> Page:
         soup = BeautifulSoup(data, "lxml")
     try:
         stated = _read_fields(soup)
+        controls.write_out(soup)
         page_notes.place(soup)
         text, notes = html_markdown.build(furniture.find_main(soup))
         return Page(text=text, stated=stated, notes=notes)
@@ -55,12 +60,15 @@ def _read_fields(soup: BeautifulSoup) -> Fields:
 def _find_metas(soup: BeautifulSoup) -> Iterator[tuple[str, str]]:
     for meta in soup.find_all("meta"):
         name = meta.get("name") or meta.get("property") or meta.get("http-equiv")
-        if name and meta.get("content") and str(name).lower() != "title":
-            yield str(name).lower(), str(meta["content"])
+        content = str(meta.get("content") or "")
+        name = str(name or "").lower()
+        is_foreign = name == "audience" and not _AUDIENCE.match(content)
+        if name and content and name != "title" and not is_foreign:
+            yield name, content
 
 
 def _find_properties(soup: BeautifulSoup) -> Iterator[tuple[str, str]]:
-    """The rows of Confluence's page properties."""
+    """The rows of Confluence's page properties, and of Notion's."""
     for table in soup.select(_PROPERTIES):
         for row in table.find_all("tr"):
             cells = row.find_all(["th", "td"])

@@ -7,15 +7,15 @@ from bs4 import Tag
 from bs4.element import NavigableString
 from markdownify import MarkdownConverter
 
-from retrieval.sources import page_notes, tables
+from retrieval.sources import html_code, page_notes, tables
+from retrieval.sources.furniture import HEADINGS
 from retrieval.sources.tables import Cell
+from retrieval.sources.text import raise_up
 
 # What a line of prose must not begin with, or it would be a heading, a quote, a list or a fence.
 _MARKUP = re.compile(r"(?=#{1,6}(?:\s|$)|>|[-+*]\s|[-=]{2,}\s*$|```|~~~|\|)|(?<=\d)(?=[.)]\s)")
 _NUMBERED = re.compile(r"\d{1,9}[.)]\s")
-_LANGUAGE = re.compile(r"(?:language|lang|highlight-source|brush:)[-\s]*([A-Za-z][\w+#.-]*)")
-_NO_LANGUAGE = ("none", "text", "plain", "plaintext", "default", "auto")
-_HEADINGS = ("h1", "h2", "h3", "h4", "h5", "h6")
+_NUMBER = re.compile(r"[0-9]{1,9}")  # of an item, as much as Markdown takes
 _DONE = "table-text"  # the element that a table's Markdown stands in until all is put together
 
 
@@ -27,6 +27,17 @@ def build(element: Tag) -> tuple[str, tuple[str, ...]]:
     for text in list(element.find_all(string=True)):
         if type(text) is NavigableString and not text.find_parent("pre"):
             text.replace_with(NavigableString(_on_one_line(text)))
+    html_code.drop_line_numbers(element)
+    for raised in element.find_all("sup"):
+        texts = raised.find_all(string=True)
+        if len(texts) == 1:
+            texts[0].replace_with(NavigableString(raise_up(texts[0])))
+    for listing in element.select("ol[start]"):
+        if not _NUMBER.fullmatch(str(listing["start"])):
+            del listing["start"]
+    for item in element.select("ol > li[value]"):
+        if _NUMBER.fullmatch(number := str(item["value"])):
+            _begin_at(item, number)
     for table in element.find_all(_is_layout):
         _open_up(table)
     # The innermost first: they follow in the text of a cell of the outer one.
@@ -39,25 +50,10 @@ def build(element: Tag) -> tuple[str, tuple[str, ...]]:
     return "".join(parts).strip("\n") + "\n", notes
 
 
-def find_language(pre: Tag) -> str:
-    """The language of a block of code, as the site's highlighter has it; "" without one."""
-    for element in (pre, pre.find("code"), pre.parent, pre.parent and pre.parent.parent):
-        if not isinstance(element, Tag):
-            continue
-        names = element.get_attribute_list("class")
-        stated = " ".join(filter(None, (*names, str(element.get("data-syntaxhighlighter-params")))))
-        language = element.get("data-language") or element.get("data-lang")
-        if not language and (match := _LANGUAGE.search(stated)):
-            language = match[1]
-        if language and str(language).lower() not in _NO_LANGUAGE:
-            return re.sub(r"[^\w+#.-]", "", str(language)).lower()
-    return ""
-
-
 def _on_one_line(text: NavigableString) -> str:
     """The text without line breaks, and escaped where it would begin a line with markup."""
     line = re.sub(r"\s+", " ", text)
-    if text.find_parent((*_HEADINGS, "td", "th")):
+    if text.find_parent((*HEADINGS, "td", "th")):
         return line
     before = text.previous_sibling
     if isinstance(before, NavigableString) or (
@@ -70,7 +66,20 @@ def _on_one_line(text: NavigableString) -> str:
     return _MARKUP.sub(r"\\", line, count=1) if _MARKUP.match(stripped) else line
 
 
-_ENDS = ("br", "p", "div", "ul", "ol", "table", "pre", "blockquote", "hr", *_HEADINGS)
+_ENDS = ("br", "p", "div", "ul", "ol", "table", "pre", "blockquote", "hr", *HEADINGS)
+
+
+def _begin_at(item: Tag, number: str) -> None:
+    """Have a list of its own begin with an item, unless the number is the item's already."""
+    parent, before = item.parent, item.find_previous_siblings("li")
+    if parent is None or int(str(parent.get("start") or 1)) + len(before) == int(number):
+        return
+    if before:
+        rest = Tag(name="ol")
+        parent.insert_after(rest)
+        rest.extend([item, *item.find_next_siblings()])
+        parent = rest
+    parent["start"] = number
 
 
 def _is_layout(element: Tag) -> bool:
@@ -119,7 +128,7 @@ def _put_together(table: Tag) -> bool:
 def _read_cell(cell: Tag) -> Cell:
     columns, rows = _count(cell, "colspan"), _count(cell, "rowspan")
     cell.name = "div"  # or its blocks would all be put on one line
-    for heading in cell.find_all(_HEADINGS):
+    for heading in cell.find_all(HEADINGS):
         heading.name = "p"
     for pre in cell.find_all("pre"):
         lines = pre.get_text().strip("\n").split("\n")
@@ -141,7 +150,7 @@ def _count(cell: Tag, attribute: str) -> int:
 def _count_head(cells: Sequence[Sequence[Tag]]) -> int:
     """How many rows name the columns: those of th alone, else the first.
 
-    None where each row has its own name before it, as in a list of properties.
+    0 where each row has its own name before it, as in a list of properties.
     """
     heads = (
         bool(row) and (bool(row[0].find_parent("thead")) or all(cell.name == "th" for cell in row))
@@ -179,7 +188,7 @@ class _Converter(MarkdownConverter):
         href = str(el.get("href") or "").strip()
         if href.startswith("#"):  # it leads nowhere from where it is cited
             return "" if page_notes.ARROWS.fullmatch(text) else text
-        if parent_tags.intersection(_HEADINGS):
+        if parent_tags.intersection(HEADINGS):
             return text
         if not re.match(r"(?:https?|mailto|tel):|(?![\w+.-]*:)", href, re.IGNORECASE):
             return text
@@ -200,7 +209,7 @@ class _Converter(MarkdownConverter):
             return ""
         runs = re.findall(r"^\s*(`{3,})", code, re.MULTILINE)
         fence = "`" * (max(map(len, runs), default=2) + 1)
-        return f"\n\n{fence}{find_language(el)}\n{code}\n{fence}\n\n"
+        return f"\n\n{fence}{html_code.find_language(el)}\n{code}\n{fence}\n\n"
 
     def convert_dt(self, el: Tag, text: str, parent_tags: set[str]) -> str:
         return f"\n\n**{text.strip()}**\n\n" if text.strip() else ""

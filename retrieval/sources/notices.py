@@ -20,7 +20,9 @@ _SENTENCE = re.compile(
 )
 # In a list or a table the same words speak of one of many things. Elsewhere, too, a bare word
 # says it of the page only where it is all, or where what follows says what to read.
-_ITEM = re.compile(r"[\s>]*(?:[-+*•]|\d+[.)])\s")
+_ITEM = re.compile(r"[\s>]*(?:(?:[-+*•:]|\d+[.)])\s|(?:\|[^|\n]*[^|\s][^|\n]*){2})")
+# The name of what is described below it, as a function is: then they speak of that.
+_PART = re.compile(r"(?!.*\b(?:notice|status|deprecat))\s*(?:\*\*.+\*\*|__.+__|`.+`)\s*", re.I)
 _BRIEFLY = re.compile(
     rf"{GONE}(?:[.!](?=\s|$)|$)"
     rf"|{GONE}\s*[:;,–—-]\s*(?:please\s+)?"
@@ -47,11 +49,12 @@ _MARKS = re.compile(
 
 def find(text: str) -> tuple[bool, str | None]:
     """Whether the first lines say that the page no longer holds, and what they name instead."""
-    is_gone = False
+    is_gone = is_of_part = False
     for line in islice(_top_lines(text), LINES):
         plain = re.sub(r"\*\*|__", "", _MARKS.sub("", line)).rstrip(" *_")
-        is_brief = not _ITEM.match(line) and _BRIEFLY.match(plain)
+        is_brief = not is_of_part and not _ITEM.match(line) and _BRIEFLY.match(plain)
         if not is_brief and not _SENTENCE.match(plain):
+            is_of_part = is_of_part or bool(plain and _PART.fullmatch(line))
             continue
         named = _SUCCESSOR.search(plain) if _REPLACED.search(plain) else None
         successor = _name_successor(named[1]) if named else _link_in(plain)
@@ -62,15 +65,21 @@ def find(text: str) -> tuple[bool, str | None]:
 
 
 def _top_lines(text: str) -> Iterator[str]:
-    """The lines of text before the second heading, and the page's status as "Status: …"."""
+    """The lines of text before the second heading, and the page's status as "Status: …".
+
+    Below a text that has no heading, the first is the second, unless it is a title.
+    """
     headings = 0
+    has_begun = False
     opens = ""
     for line in text[:5_000].split("\n"):
         if line.startswith("#"):
-            is_status = re.match(r"#{1,6}\s+Status\s*$", line)
-            headings += not is_status and bool(re.match(r"#{1,6}\s", line))
+            is_status = re.match(r"#{1,6}\s+Status\s*(?:\{#|$)", line)
+            if not is_status and re.match(r"#{1,6}\s", line):
+                headings += 2 if has_begun and line.startswith("##") else 1
             opens = "Status: " if is_status else ""
         elif any(map(str.isalpha, line)):
+            has_begun = True
             yield opens + _MARKS.sub("", line) if opens else line
             opens = ""
         if headings > 1:

@@ -8,15 +8,15 @@ from bs4 import BeautifulSoup, Tag
 from bs4.element import NavigableString, PageElement
 
 from retrieval.sources import furniture
+from retrieval.sources.furniture import HEADINGS
 
 # Links back to the text, as the programs that write them have them.
 ARROWS = re.compile(r"[\s↑↩⏎⤴^\ufe0e\ufe0f]*")
 # What a note is referred to by; "note" and such, where a page has notes and sources.
 _LABEL = re.compile(r"[\[(]?(?:\w{1,12}\.? )?(?:\d{1,4}|[a-z]{1,2}|[*†‡§]{1,3})[\])]?[.:^↑]?")
 _BLOCKS = ("p", "li", "td", "th", "dd", "dt", "blockquote", "figcaption", "caption", "div")
-_HEADINGS = ("h1", "h2", "h3", "h4", "h5", "h6")
 _LARGE = ["table", "pre", "ul", "ol", "dl"]  # what does not fit into a paragraph
-_WHOLE = ["section", "article", "main", "body", *_HEADINGS]  # what has more in it than a note
+_WHOLE = ["section", "article", "main", "body", *HEADINGS]  # what has more in it than a note
 _KEPT = ("body", "html", "td", "th", "tr", "main", "[document]")
 
 
@@ -71,7 +71,7 @@ def _find_words(note: Tag) -> Iterator[PageElement]:
 
 def _put(words: list[PageElement], link: Tag) -> None:
     """Append a note to the innermost paragraph, item or cell that a link is in, once."""
-    block = link.find_parent((*_BLOCKS, *_HEADINGS))
+    block = link.find_parent((*_BLOCKS, *HEADINGS))
     said = _say(words)
     if not said or block is None or said in _say([block]):
         return
@@ -80,7 +80,7 @@ def _put(words: list[PageElement], link: Tag) -> None:
     _strip(note)
     # Before an item's own list, and in the middle of what has paragraphs of its own.
     inner = next((child for child in block.find_all(_LARGE) if child.parent is block), None)
-    if block.name in _HEADINGS:
+    if block.name in HEADINGS:
         note.name = "p"
         block.insert_after(note)
     elif block.find(_BLOCKS):

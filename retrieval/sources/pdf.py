@@ -18,8 +18,12 @@ from retrieval.sources.text import escape
 
 MAX_PAGES = 400  # a tenth of a second each; chosen
 HEADING = 1.12  # times the size of the text; chosen, as between 10 and 11.5 points
+# Between a mark and its item, times the size of the text; chosen. A blank in most fonts has 0.28,
+# and more in a line that fills its column.
+HANGING = 0.6
+COUNTED = 0.4  # if numbers follow each other
 
-_BULLET = re.compile(r"(?:[•◦▪▫‣●○■□➢❖·–\uf0b7\uf0a7]|\(cid:\d+\)|o(?= [A-Z]))\s*(?=\S)")
+_BULLET = re.compile(r"(?:[•◦▪▫‣●○■□➢❖·–\uf0b7\uf0a7]|o(?= [A-Z]))\s*(?=\S)")
 _ITEM = re.compile(r"(?:\d{1,2}|[a-z])[.)]\s+(?=\S)")
 _HYPHEN = re.compile(r"(?<=\w)[-\u00ad\u2010]$")
 _WORD = re.compile(r"(?:and|or|to|und|oder|bis|et|ou|y|o|e)\s")  # of "pre- and postpaid"
@@ -77,6 +81,7 @@ def _parse_date(text: str) -> str | None:
 def _write(lines: Sequence[Line]) -> Iterator[str]:
     """The text in Markdown, block by block."""
     levels = Levels.of(lines)
+    lines = _dot_numbers(lines, levels)
     margins: list[float] = []  # of the items above that one is below of
     for block in _group(_join_tables(lines), levels):
         first = block[0]
@@ -108,6 +113,7 @@ class Levels:
 
     @classmethod
     def of(cls, lines: Sequence[Line]) -> "Levels":
+        """The levels of a text's sizes; the size of most of its characters is none's."""
         sizes: Counter[float] = Counter()
         for line in lines:
             if not line.is_table() and not line.is_code:
@@ -121,13 +127,31 @@ class Levels:
         """The level of a heading, from 1; 0 for anything else."""
         if line.is_table() or line.is_code or not any(map(str.isalpha, line.text)):
             return 0
-        if is_page_number(line.text):
+        if is_page_number(line.text) or _BULLET.match(line.text):
             return 0
         if line.size in self.large and len(line.text) < 200:
             return self.large[line.size]
         ends = re.search(r"[.,;:]$", line.text)
         is_title = line.is_bold and line.size >= self.body and len(line.text) < 80 and not ends
         return self.bold if is_title and not _is_item(line) else 0
+
+
+def _dot_numbers(lines: Sequence[Line], levels: Levels) -> Sequence[Line]:
+    """The lines, with a dot after bare numbers that stand before items: 1, 2 and so on."""
+    dotted = list(lines)
+    counted: list[int] = []  # where in lines the numbers so far stand
+    for at, line in enumerate(lines):
+        number = re.match(r"\d{1,2}(?= )", line.text)
+        if not number or levels.find(line) or line.gap < COUNTED * line.size:
+            continue
+        is_next = bool(counted) and abs(lines[counted[0]].left - line.left) < 1
+        if int(number[0]) == len(counted) + 1 and (is_next or not counted):
+            counted.append(at)
+        elif number[0] == "1":
+            counted = [at]
+        for each in counted if len(counted) > 1 else ():
+            dotted[each] = replace(lines[each], text=re.sub(r"^\d+", r"\g<0>.", lines[each].text))
+    return dotted
 
 
 def _join_tables(lines: Sequence[Line]) -> Iterator[Line]:
@@ -179,6 +203,8 @@ def _continues(block: Sequence[Line], line: Line, levels: Levels) -> bool:
         # A sentence that goes on over the page, or at the top of the next column.
         return not re.search(r"[.!?:]\W?$", before.text) and line.text[:1].islower()
     if _is_item(block[0]) and line.left < block[0].left + 2:
+        if block[0].gap > HANGING * block[0].size:
+            return False
         return gap < 0.3 * line.size and not re.search(r"[.!?:]$", before.text)
     return gap < (0.5 if before.size == line.size else 0.2) * line.size
 

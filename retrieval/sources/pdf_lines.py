@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from retrieval.sources import pdf_columns
+from retrieval.sources import fonts, pdf_columns, pdf_raised
 
 MARGIN = 0.12  # of the page's height, in which headers and footers run; chosen
-_MONOSPACED = re.compile(r"courier|mono|consol|menlo|inconsolata", re.IGNORECASE)
+_UNNAMED = re.compile(r"^\(cid:\d+\)")
 _BOLD = re.compile(r"bold|black|heavy|semibold|demi", re.IGNORECASE)
 # Of a page, alone or out of all; in the margins, or it may be a figure.
 _NUMBER = re.compile(
@@ -28,6 +28,7 @@ class Line:
     left: float
     right: float
     size: float = 0.0  # of most of its characters, in points
+    gap: float = 0.0  # between its first two words, in points
     is_bold: bool = False
     is_code: bool = False
     rows: tuple[tuple[str, ...], ...] = ()  # of a table
@@ -44,11 +45,13 @@ def read_page(page: Any, number: int) -> list[Line]:
     rest = page
     for table in tables:
         rest = rest.outside_bbox(_within(table.bbox, page.bbox), strict=False)
-    words = rest.extract_words(
-        extra_attrs=["size", "fontname"],
-        keep_blank_chars=False,
-        use_text_flow=False,
-        x_tolerance_ratio=0.15,
+    words = pdf_raised.join(
+        rest.extract_words(
+            extra_attrs=["size", "fontname"],
+            keep_blank_chars=False,
+            use_text_flow=False,
+            x_tolerance_ratio=0.15,
+        )
     )
     gutter = pdf_columns.find_gutter(words, float(page.width))
     lines += [_read_line(line, links, number) for line in pdf_columns.split(words, gutter)]
@@ -100,13 +103,15 @@ def _join_words(cell: str) -> str:
 
 
 def _read_line(words: Sequence[Any], links: Sequence[Any], number: int) -> Line:
-    words = sorted(words, key=lambda word: word["x0"])
+    first, *others = sorted(words, key=lambda word: word["x0"])
+    # What has no letter of its own in the font, there, is its bullet.
+    words = [{**first, "text": _UNNAMED.sub("•", first["text"])}, *others]
     sizes: Counter[float] = Counter()
-    fonts: Counter[str] = Counter()
+    names: Counter[str] = Counter()
     for word in words:
         sizes[round(word["size"] * 2) / 2] += len(word["text"])
-        fonts[word["fontname"]] += len(word["text"])
-    is_code = all(map(_MONOSPACED.search, fonts))
+        names[word["fontname"]] += len(word["text"])
+    is_code = all(map(fonts.is_monospaced, names))
     return Line(
         text=_space(words) if is_code else _link(words, links),
         page=number,
@@ -115,7 +120,8 @@ def _read_line(words: Sequence[Any], links: Sequence[Any], number: int) -> Line:
         left=words[0]["x0"],
         right=words[-1]["x1"],
         size=sizes.most_common(1)[0][0],
-        is_bold=all(map(_BOLD.search, fonts)),
+        gap=max(others[0]["x0"] - first["x1"], 0.0) if others else 0.0,
+        is_bold=all(map(_BOLD.search, names)),
         is_code=is_code,
     )
 

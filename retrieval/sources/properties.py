@@ -36,7 +36,7 @@ def unpack(data: bytes) -> zipfile.ZipFile:
 def read(archive: zipfile.ZipFile) -> Fields:
     """When it was modified, its status and language, and its custom properties by name.
 
-    Its author and title are whatever its template had; they are not used.
+    Its author and title are whatever its template had; they are not used here.
     """
     found: dict[str, str | None] = {}
     for element in _parse(archive, "docProps/core.xml"):

@@ -16,7 +16,7 @@ from retrieval.sources.fields import shown
 from retrieval.sources.markdown import plain_text
 from retrieval.sources.reads import Empty, Facts, Page, Read, Skipped, Unreadable
 
-VERSION = "2"  # raise it with any change that reads another document from the same file
+VERSION = "5"  # raise it with any change that reads another document from the same file
 
 MARKDOWN = (".md", ".markdown")
 TEXT = (*MARKDOWN, ".mdx", ".txt", ".csv")
@@ -25,6 +25,7 @@ SUFFIXES = (*TEXT, *conversion.HTML, *conversion.OFFICE, *conversion.UNREAD)
 MAX_BYTES = 2_000_000
 MAX_HTML_BYTES = 10_000_000
 MAX_OFFICE_BYTES = 100_000_000
+LFS_POINTER = b"version https://git-lfs.github.com/spec/"  # what stands for a file that is not here
 LANGUAGE_TEXT = 10_000  # characters, of which some may be code
 # Of a text's bytes; chosen. A page of French has one in thirty that is no ASCII, of Russian most.
 NUL_SHARE = 0.25
@@ -46,7 +47,7 @@ def read(data: bytes, facts: Facts, *, convert: Convert = conversion.convert) ->
     suffix = path.suffix.lower()
     title, notion_hash = notion.split_name(path.stem)
     try:
-        _refuse(too_large(len(data), suffix))
+        _refuse(too_large(len(data), suffix) or _not_here(data))
         if suffix in conversion.HTML:
             facts = replace(facts, anchors=facts.anchors or "explicit")
         page = _read_text(data, suffix) if suffix in TEXT else _clean(convert(data, suffix))
@@ -69,6 +70,12 @@ def too_large(size: int, suffix: str | None) -> str | None:
         return None
     of_text = "" if suffix else " of text"
     return f"of {size / 1e6:.1f} MB{of_text}, more than {most / 1e6:.0f} MB; split it"
+
+
+def _not_here(data: bytes) -> str | None:
+    if not data.startswith(LFS_POINTER):
+        return None
+    return "an LFS pointer; install git-lfs for the user that Footnote runs as"
 
 
 def _refuse(reason: str | None) -> None:

@@ -3,7 +3,7 @@
 import re
 import unicodedata
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -35,17 +35,14 @@ class Rules:
         The last page rule that matches it and says something counts, then the source; an owner
         in CODEOWNERS stands between the two, since page rules are written for Footnote.
         """
-        normal = unicodedata.normalize("NFC", path)
-        matching = [rule for spec, rule in self.patterns if spec.match_file(normal)][::-1]
+        matching = self._find_matching(path)
         owner = next((rule.owner for rule in matching if rule.owner), None)
         if owner is None and self.owners:
             owner = history.find_owner(self.owners, self.place + path)
         return Facts(
             path=path,
             url=build_url(self.source, file, path),
-            audience=next(
-                (rule.audience for rule in matching if rule.audience), self.source.audience
-            ),
+            audience=self.find_audience(path),
             owner=owner or self.source.owner,
             freshness_days=next(
                 (rule.freshness_days for rule in matching if rule.freshness_days),
@@ -55,14 +52,29 @@ class Rules:
             updated_at=self.dates.get(path),
         )
 
+    def find_audience(self, path: str) -> tuple[str, ...]:
+        """Who may read a page, unless it says itself that fewer may."""
+        stated = (rule.audience for rule in self._find_matching(path) if rule.audience)
+        return next(stated, self.source.audience)
+
+    def _find_matching(self, path: str) -> list[PageRule]:
+        """The page rules for a page, the one that counts most first."""
+        normal = unicodedata.normalize("NFC", path)
+        return [rule for spec, rule in self.patterns if spec.match_file(normal)][::-1]
+
+
+def build(source: Source) -> Rules:
+    """The rules that the source itself states."""
+    patterns = tuple((compile_pattern(rule.pattern), rule) for rule in source.pages)
+    return Rules(source=source, patterns=patterns)
+
 
 def load(folder: Path, source: Source) -> Rules:
     """The rules for the files of a folder; git and CODEOWNERS are read once."""
     root = history.find_root(folder)
     below = folder.resolve().relative_to(root).as_posix()
-    return Rules(
-        source=source,
-        patterns=tuple((compile_pattern(rule.pattern), rule) for rule in source.pages),
+    return replace(
+        build(source),
         dates=history.load_dates(folder) if source.dates == "git" else {},
         owners=history.load_owners(root),
         place="" if below == "." else f"{below}/",

@@ -6,13 +6,15 @@ import warnings
 import zipfile
 from collections.abc import Iterator, Sequence
 from datetime import date, datetime, time
+from decimal import Decimal
 from typing import Any
 
 import openpyxl
+from openpyxl.cell.rich_text import CellRichText, TextBlock
 
 from retrieval.sources import properties, tables
 from retrieval.sources.reads import Page
-from retrieval.sources.text import escape
+from retrieval.sources.text import escape, raise_up
 
 MAX_ROWS = 2_000  # of a sheet; chosen: what is longer is data, and nobody asks for its last row
 MAX_COLUMNS = 60
@@ -27,7 +29,7 @@ def read(data: bytes) -> Page:
     archive = properties.unpack(data)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of what openpyxl does not keep: pictures, validation
-        book = openpyxl.load_workbook(io.BytesIO(data), data_only=True)
+        book = openpyxl.load_workbook(io.BytesIO(data), data_only=True, rich_text=True)
     parts: list[str] = []
     notes: list[str] = []
     if count := _count_unknown(archive):
@@ -42,7 +44,10 @@ def read(data: bytes) -> Page:
         text = "\n".join(_read_blocks(lines))
         if text:
             parts.append(f"## {sheet.title}\n\n{text}\n")
-    return Page(text="".join(parts), stated=properties.read(archive), notes=tuple(notes))
+    # Sheets have no other title, and few templates bring one along.
+    title = {"title": book.properties.title} if book.properties.title else {}
+    stated = {**title, **properties.read(archive)}
+    return Page(text="".join(parts), stated=stated, notes=tuple(notes))
 
 
 def _find_left_out(sheet: Any) -> Iterator[str]:
@@ -114,16 +119,37 @@ def _read_cell(cell: Any) -> str:
         return value.isoformat()
     if isinstance(value, int | float):
         return _read_number(value, str(cell.number_format))
-    text = str(value).strip()
+    text = _read_text(value).strip()
     link = cell.hyperlink.target if cell.hyperlink else None
     return f"[{text}]({link})" if link and "\n" not in text and "://" in link else text
 
 
+def _read_text(value: object) -> str:
+    if not isinstance(value, CellRichText):
+        return str(value)
+    return "".join(
+        raise_up(part.text)
+        if isinstance(part, TextBlock) and part.font.vertAlign == "superscript"
+        else str(part)
+        for part in value
+    )
+
+
 def _read_number(value: float, number_format: str) -> str:
-    """The number as it is shown where that says what it is: a share in per cent."""
+    """The number with all its digits; as it is shown where that says what it is.
+
+    A share in per cent, and a code with its zeros: 01234 has the format 00000.
+    """
     if "%" in number_format:
-        return f"{round(value * 100, 6):g}%"
-    return f"{value:.10g}"
+        return f"{_write(round(value * 100, 6))}%"
+    number = _write(value)
+    is_code = re.fullmatch("0+", number_format) and number.isdecimal()
+    return number.zfill(len(number_format)) if is_code else number
+
+
+def _write(value: float) -> str:
+    # Excel keeps 15 digits, and what a sum has beyond them was never written by anybody.
+    return str(value) if isinstance(value, int) else f"{Decimal(f'{value:.15g}'):f}"
 
 
 def _read_blocks(lines: Sequence[Line]) -> Iterator[str]:

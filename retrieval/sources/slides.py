@@ -1,6 +1,7 @@
 """PPTX to Markdown: each slide under its title, with its points, tables and notes."""
 
 import io
+import re
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -11,7 +12,7 @@ from pptx.util import Inches
 from retrieval.sources import properties, tables
 from retrieval.sources.reads import Page
 from retrieval.sources.tables import Cell
-from retrieval.sources.text import escape
+from retrieval.sources.text import escape, raise_up
 
 SIDE_BY_SIDE = Inches(0.2)  # from one's top to the other's; chosen: nobody places them exactly
 
@@ -93,9 +94,16 @@ def _read_paragraph(paragraph: Any) -> str:
     text = ""
     for run in paragraph.runs:
         address = run.hyperlink.address
-        text += f"[{run.text}]({address})" if address and run.text.strip() else run.text
+        words = raise_up(run.text) if _is_raised(run) else run.text
+        text += f"[{words}]({address})" if address and words.strip() else words
     text = text if paragraph.runs else paragraph.text
     return escape(" ".join(text.replace("\v", " ").split()))
+
+
+def _is_raised(run: Any) -> bool:
+    """Whether a run stands above the line, and not on it (0) or below it (-25000)."""
+    look = run._r.rPr
+    return look is not None and bool(re.match(r"[1-9]", look.get("baseline", "")))
 
 
 def _read_table(table: Any) -> str:

@@ -1,13 +1,12 @@
 """DOCX to Markdown: by its styles to HTML, and from there as any page."""
 
 import io
-import re
 from typing import Any
 
 import mammoth
 from bs4 import BeautifulSoup
 
-from retrieval.sources import html_markdown, page_notes, properties, word_parts
+from retrieval.sources import fonts, html_markdown, page_notes, properties, word_parts
 from retrieval.sources.reads import Page
 
 # Word's built-in styles have these names in every language. Nested lists whose numbering does not
@@ -37,9 +36,6 @@ STYLES = "\n".join(
         ),
     ]
 )
-_MONOSPACED = re.compile(
-    r"courier|consolas|mono\b|menlo|monaco|lucida console|cascadia|fira code|source code", re.I
-)
 
 
 def read(data: bytes) -> Page:
@@ -55,8 +51,11 @@ def read(data: bytes) -> Page:
         external_file_access=False,
     )
     soup = BeautifulSoup(result.value, "lxml")
-    for link in soup.select("a[id]:not([href])"):
-        link.unwrap()  # bookmarks
+    for bookmark in soup.select("a[id]:not([href])"):
+        item = bookmark.find_parent("li")
+        if item and str(bookmark["id"]).startswith(word_parts.NUMBER):
+            item["value"] = str(bookmark["id"]).removeprefix(word_parts.NUMBER)
+        bookmark.unwrap()
     page_notes.place(soup)
     text, notes = html_markdown.build(soup.body) if soup.body else ("", ())
     for count, what in (
@@ -71,7 +70,7 @@ def read(data: bytes) -> Page:
 def _find_code(paragraph: Any) -> Any:
     """The paragraph, in the style of code where all of it is in a font of one width."""
     runs = [run for run in paragraph.children if getattr(run, "children", None)]
-    fonts = [getattr(run, "font", None) or "" for run in runs]
-    if runs and paragraph.style_id is None and all(map(_MONOSPACED.search, fonts)):
+    names = [getattr(run, "font", None) or "" for run in runs]
+    if runs and paragraph.style_id is None and all(map(fonts.is_monospaced, names)):
         return paragraph.copy(style_id="Code", style_name="Code")
     return paragraph

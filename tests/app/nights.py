@@ -54,7 +54,7 @@ def restrict_case(database: Database, case_id: str) -> None:
         connection.execute(
             text("UPDATE eval_cases SET audience_ids = :audience_ids WHERE case_id = :case_id"),
             {
-                "audience_ids": list(audiences.load_ids(connection, [("group:S1",)]).values()),
+                "audience_ids": [audiences.load_id(connection, ("group:S1",))],
                 "case_id": case_id,
             },
         )

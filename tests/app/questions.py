@@ -2,11 +2,15 @@
 
 import json
 from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any
 from uuid import UUID
 
 from sqlalchemy import text
 
 from app.feedback import Complaint, save_complaint
+from app.records import Citation
+from retrieval import audiences
 from retrieval.db import Database
 
 
@@ -22,15 +26,17 @@ def ask(
     unknown: str | None = None,
     tokens: dict[str, int] | None = None,
     settings: Mapping[str, object] | None = None,
+    error_class: str | None = None,
 ) -> UUID:
     """A question in Slack, and what came of it."""
     statement = text("""
         INSERT INTO traces (tenant_id, surface, team_id, question, outcome, asked_at, completed_at,
-                            user_id, channel_id, message_ts, thread_ts, settings, tokens, queries)
+                            user_id, channel_id, message_ts, thread_ts, settings, tokens, queries,
+                            error_class)
         SELECT :tenant_id, 'slack', 'T0001', :question, :outcome, asked_at,
                asked_at + CAST(:took_s AS float8) * interval '1 second', :user_id, :channel_id,
                gen_random_uuid()::text, '1767225600.000001', CAST(:settings AS jsonb),
-               CAST(:tokens AS jsonb), ARRAY[CAST(:question AS text)]
+               CAST(:tokens AS jsonb), ARRAY[CAST(:question AS text)], :error_class
         FROM (SELECT now() - CAST(:days_ago AS float8) * interval '1 day' AS asked_at) AS times
         RETURNING trace_id
     """)
@@ -44,6 +50,7 @@ def ask(
         "channel_id": channel_id,
         "settings": json.dumps({**(settings or {}), **({"unknown": [unknown]} if unknown else {})}),
         "tokens": json.dumps(tokens or {}),
+        "error_class": error_class,
     }
     with database.transaction() as connection:
         trace_id: UUID = connection.execute(statement, values).scalar_one()
@@ -57,19 +64,22 @@ def add_page(
     *,
     verified_days_ago: int | None = None,
     added_days_ago: int = 900,
+    audience: str = "everyone",
+    **more: object,
 ) -> int:
-    """A page without text; its document_id."""
-    statement = text("""
-        INSERT INTO documents (tenant_id, source, path, title, url, text, content_hash, verified_at)
-        VALUES (:tenant_id, :source, :path, :path, '', '', '',
-                current_date - CAST(:days_ago AS integer))
+    """A page without text, with more in its row; its document_id."""
+    days = verified_days_ago
+    verified_at = None if days is None else datetime.now(UTC).date() - timedelta(days=days)
+    values = {"tenant_id": database.tenant_id, "source": source, "path": path, "title": path}
+    values |= {"url": "", "text": "", "content_hash": "", "verified_at": verified_at, **more}
+    names = ", ".join(values)
+    statement = text(f"""
+        INSERT INTO documents ({names}) VALUES (:{names.replace(", ", ", :")})
         RETURNING document_id
     """)
-    values = {"source": source, "path": path, "days_ago": verified_days_ago}
-    with database.transaction() as connection:
-        document_id: int = connection.execute(
-            statement, {"tenant_id": database.tenant_id, **values}
-        ).scalar_one()
+    with database.unrestricted.transaction() as connection:
+        document_id: int = connection.execute(statement, values).scalar_one()
+        audiences.assign(connection, (audience,), [document_id])
         connection.execute(
             text("""
                 UPDATE page_changes SET changed_at = now() - make_interval(days => :days_ago)
@@ -78,6 +88,25 @@ def add_page(
             {"days_ago": added_days_ago},
         )
     return document_id
+
+
+def build_citation(**stated: Any) -> Citation:
+    """A citation of a page on leave, but for what is stated."""
+    return Citation(
+        **{
+            "marker": 1,
+            "section_id": 1,
+            "path": "leave.md",
+            "title": "Leave",
+            "heading_path": (),
+            "url": "https://wiki.example/leave",
+            "cited_text": "30 days",
+            "owner": None,
+            "updated_at": None,
+            "verified_at": None,
+            **stated,
+        }
+    )
 
 
 def complain(database: Database, trace_id: UUID, user_id: str, document_id: int) -> None:

@@ -1,11 +1,14 @@
 """The words of an answer that is none."""
 
 from dataclasses import replace
+from datetime import date
 
 import pytest
 
-from app.abstaining import NEAR_SHARE, Searched, explain, find_nearest
+from app import abstaining
+from app.abstaining import NEAR_SHARE, Searched, explain
 from app.records import Abstention, Nearest
+from retrieval.precedence import Validity
 from retrieval.records import Candidate, Query, Retrieval
 from tests.app.test_answering import SECTION
 
@@ -35,7 +38,7 @@ def test_an_empty_index_is_no_reason_to_blame_the_question() -> None:
     query = Query(text="q", question="q")
     empty = Searched(page_count=0, sources=())
     assert explain("NO_CANDIDATES", query, empty) == (
-        "I have no pages to look in yet, so I can't answer this."
+        "There are no pages that I may use here, so I can't answer this."
     )
     nameless = Searched(page_count=2, sources=())
     assert explain("NO_CANDIDATES", query, nameless) == "I couldn't find this in the 2 pages."
@@ -48,6 +51,11 @@ NEAREST = Nearest(
     heading_path=("Failover",),
     url="https://docs.example.com/failover",
 )
+
+
+def find_nearest(reason: Abstention, retrieval: Retrieval) -> Nearest | None:
+    validity = Validity(today=date(2026, 3, 1), freshness_days=365)
+    return abstaining.find_nearest(reason, retrieval, validity)
 
 
 def found(relevance: float, *, kept: bool = False) -> Retrieval:
@@ -64,6 +72,14 @@ def test_p44_the_nearest_page_is_offered_unless_it_is_far_below_the_floor() -> N
     assert find_nearest("BELOW_FLOOR", found(FLOOR * NEAR_SHARE + 0.001)) == NEAREST
     assert find_nearest("BELOW_FLOOR", found(FLOOR * NEAR_SHARE - 0.001)) is None
     assert find_nearest("UNSUPPORTED", found(0.9, kept=True)) == NEAREST
+
+
+def test_the_nearest_page_is_marked_where_it_may_no_longer_hold() -> None:
+    near = found(FLOOR)
+    section = replace(SECTION, verified_at=date(2023, 2, 1), is_superseded=True)
+    stale = replace(near, candidates=(replace(near.candidates[0], section=section),))
+    said = "last verified 2023-02-01, 3 years ago, says that it no longer holds"
+    assert find_nearest("BELOW_FLOOR", stale) == replace(NEAREST, caveat=said)
 
 
 def test_a_page_that_names_what_is_asked_is_offered_however_far_it_is() -> None:

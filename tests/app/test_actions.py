@@ -101,7 +101,7 @@ def votes(bot: Bot) -> dict[str, int]:
 
 def add_document(database: Database, title: str, path: str, audience: str = "everyone") -> int:
     with database.unrestricted.transaction() as connection:
-        audience_ids = audiences.load_ids(connection, [(audience,)])
+        audience_id = audiences.load_id(connection, (audience,))
         added = connection.execute(
             text("""
                 INSERT INTO documents (tenant_id, audience_id, source, path, title, url, text,
@@ -111,7 +111,7 @@ def add_document(database: Database, title: str, path: str, audience: str = "eve
             """),
             {
                 "tenant_id": database.tenant_id,
-                "audience_id": audience_ids[(audience,)],
+                "audience_id": audience_id,
                 "path": path,
                 "title": title,
             },
@@ -236,6 +236,7 @@ def test_p92_a_vote_counts_without_the_form_and_what_it_says_is_kept(
 def test_a_person_who_opens_the_form_again_changes_their_own(bot: Bot, answer: Json) -> None:
     document_id = add_document(bot.database, "Queues", "ops/queues.md")
     send(bot, open_form(bot, answer), reason="wrong", page=document_id, note="2 h")
+    bot.slack.wait_for_call("chat.postEphemeral", count=2)  # the second says that it is kept
     again = {block["block_id"]: block["element"] for block in open_form(bot, answer)["blocks"]}
     assert again["reason"]["initial_option"]["value"] == "wrong"
     assert again["page"]["initial_option"]["value"] == str(document_id)

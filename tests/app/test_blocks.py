@@ -216,3 +216,6 @@ def test_p44_the_nearest_page_is_one_marked_link_and_no_citation() -> None:
     assert line.count("<") == 1 and "[1]" not in message.text
     assert message.text == f"I found none.\n\n{line}"
     assert slack_limits.problems(blocks.offer_person(message).blocks) == []
+    stale = replace(answer, nearest=replace(nearest, caveat="is filed as archived"))
+    (message,) = blocks.build_messages(stale)
+    assert block_texts(message)[-1] == f"{line} · ⚠️ is filed as archived"

@@ -203,6 +203,13 @@ def test_ask_marks_a_source_that_was_verified_too_long_ago(indexed_url: str) -> 
     assert "⚠️ last verified 2026-" in succeed(indexed_url, "ask", ERR_2041, FRESHNESS_DAYS="1")
 
 
+def test_ask_tells_who_forgets_the_quotes(database_url: str) -> None:
+    result = footnote(database_url, "ask", "how", "much", "leave?")
+    assert (result.exit_code, result.stdout) == (2, "")
+    told = 'Error: Put a question in quotes: footnote ask "how much leave?"'
+    assert result.stderr.splitlines()[-1] == told
+
+
 def test_ask_answers_several_questions(indexed_url: str) -> None:
     text = succeed(indexed_url, "ask", ERR_2041, "who wrote the opera Aida?")
     assert text.startswith(f"> {ERR_2041}\n\n")
@@ -217,7 +224,7 @@ def test_ask_answers_several_questions(indexed_url: str) -> None:
 def test_p45_ask_without_documents_has_no_answer(database_url: str) -> None:
     asked = load(database_url, "ask", "What is our PTO carry-over limit?", "--json")
     assert asked["abstained_because"] == "NO_CANDIDATES"
-    assert asked["answer"] == "I have no pages to look in yet, so I can't answer this."
+    assert asked["answer"] == "There are no pages that I may use here, so I can't answer this."
 
 
 def test_chat_takes_a_follow_up(indexed_url: str) -> None:

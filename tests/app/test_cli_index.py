@@ -6,7 +6,7 @@ from typing import Any
 
 from sqlalchemy import text
 
-from app import index_findings
+from app import index_findings, rendering
 from retrieval import generations
 from retrieval.db import Database
 from retrieval.embedding import Embedder
@@ -81,13 +81,16 @@ def test_what_is_asked_between_a_new_setting_and_its_index_is_answered_from_the_
     assert "28 days" in answer
     ingested = succeed(database_url, "ingest", str(tmp_path), EMBEDDING_MODEL=mirrored.name)
     (old, new) = (each["generation_id"] for each in list_generations(database_url))
-    assert f"generation {new} is complete, and not searched: no relevance model" in ingested
+    assert f"generation {new} is complete, and not searched: run `footnote calib" in ingested
     assert "2 unchanged documents indexed again" in ingested
     found = succeed(database_url, "ask", "when is the help desk open?")
     assert "from 8 to 18" in found  # the old one got the new page, too
+    unfitted = fail(database_url, "eval", str(SAMPLE / "cases.jsonl"), "--generation", str(new))
+    assert f"`footnote calibrate CASES --apply --generation {new}`" in unfitted
     fit(build_retriever(database, mirrored))
     again = succeed(database_url, "ingest", str(tmp_path), EMBEDDING_MODEL=mirrored.name)
-    assert "generation" not in again
+    assert f"generation {new} is complete, and not searched" in again
+    succeed(database_url, "index", "switch")
     assert [each["state"] for each in list_generations(database_url)] == ["active", "kept"]
     assert "28 days" in succeed(database_url, "ask", QUESTION)
     back = succeed(database_url, "ingest", str(tmp_path))
@@ -109,11 +112,25 @@ def test_doctor_tells_how_the_generations_stand(
     assert ingest(database, mirrored, LEAVE, VPN).state == "ready"
     (note,) = find_told(database, embedder, "note")
     assert "is complete, and not searched" in note and "footnote index switch" in note
-    write("UPDATE generations SET state = 'building' WHERE state = 'ready'")
+    write("UPDATE generations SET embedder = '/nowhere' WHERE state = 'ready'")
+    (note,) = find_told(database, embedder, "note")
+    assert "/nowhere, which cannot be loaded" in note and "calibrate" not in note
+    assert "`footnote index drop " in note
+    write(f"""
+        UPDATE generations SET state = 'building', embedder = '{mirrored.name}'
+        WHERE state = 'ready'
+    """)
     (note,) = find_told(database, embedder, "note")
     assert "half built: 2 of 2 documents" in note and "`footnote index drop " in note
+    assert f"Run `EMBEDDING_MODEL={mirrored.name} footnote ingest` again" in note
     fit(build_retriever(database, mirrored))
-    assert ingest(database, mirrored, LEAVE, VPN).state == "active"
+    summary = ingest(database, mirrored, LEAVE, VPN)
+    assert summary.state == "active"
+    assert rendering.build_summary(summary).endswith(
+        f"generation {summary.generation_id} is searched now; the one before is kept"
+    )
+    again = rendering.build_summary(ingest(database, mirrored, LEAVE, VPN))
+    assert "is searched now" not in again
     (note,) = find_told(database, mirrored, "note")
     assert "which was searched before, takes 0.0 MB. Run `footnote eval`" in note
     write("""

@@ -95,6 +95,12 @@ def test_a_name_of_no_page_is_said(pages: Database, name: str) -> None:
     )
 
 
+def test_what_is_no_text_is_said(pages: Database) -> None:
+    result = verify(pages, "bad\udcff")
+    assert result.exit_code == 1
+    assert result.stderr == "Error: 'bad\\udcff' is not written in UTF-8.\n"
+
+
 def test_pages_that_few_may_read_are_verified_too(pages: Database) -> None:
     with pages.unrestricted.transaction() as connection:
         (number,) = connection.execute(

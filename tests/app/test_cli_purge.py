@@ -1,6 +1,7 @@
 """What `footnote purge` deletes, and what stays."""
 
 import json
+from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
@@ -12,7 +13,7 @@ from app import escalation, feedback, traces
 from app.cli import main
 from app.escalation import Expert
 from app.feedback import Complaint
-from app.loop import cases
+from app.loop import cases, proposing
 from app.records import Answer, Nearest
 from retrieval.db import Database
 from retrieval.embedding import Embedder
@@ -91,6 +92,14 @@ def asked(database: Database) -> Database:
         database, theirs, "UMINE", Complaint(reason="wrong", note="Nemo said that")
     )
     pass_on(database, theirs, "UMINE", "UMINE")
+    for number, joined in enumerate((None, theirs)):
+        proposing.propose_reply(
+            database,
+            replace(
+                flags.reply(f"C1-{number}", "who pays?", "Nemo pays.", trace_id=joined),
+                user_id="UMINE",
+            ),
+        )
     edited = questions.ask(database, question="how much?", user_id="U2")
     feedback.vote(database, edited, "UMINE", -1)
     feedback.save_complaint(database, edited, "UMINE", Complaint(reason="wrong", note="Nemo again"))
@@ -100,6 +109,19 @@ def asked(database: Database) -> Database:
     questions.add_page(database, "wiki", "a.md")
     execute(database, "UPDATE documents SET confirmed_by = 'UMINE'")
     _ask_after(database, mine)
+    execute(
+        database,
+        "UPDATE eval_cases SET review_channel_id = 'CREVIEW', review_ts = CASE question"
+        " WHEN 'how long is leave?' THEN '7.1' WHEN 'who approves?' THEN '7.2' ELSE '7.3' END"
+        " WHERE question <> 'who pays?'",
+    )
+    unchanged = flags.ask_flagged(database, question="which form?")
+    execute(
+        database,
+        "UPDATE eval_cases SET review_channel_id = 'CREVIEW', review_ts = '7.9'"
+        " WHERE case_id = :case_id",
+        case_id=unchanged.case_id,
+    )
     with database.engine.begin() as connection:
         connection.execute(
             text("""
@@ -122,7 +144,11 @@ def _ask_after(database: Database, trace_id: UUID) -> None:
         UPDATE traces SET thread_ts = '1',
                message_ts = CASE WHEN trace_id = :later THEN '2' ELSE '1' END,
                queries = CASE WHEN trace_id = :later THEN '{when does Nemo pay out?,Nemo}'
-                              ELSE queries END
+                              ELSE queries END,
+               outcome = CASE WHEN trace_id = :later THEN 'abstained' ELSE outcome END,
+               answer = CASE WHEN trace_id = :later
+                             THEN 'I searched for “when does Nemo pay out?”.' ELSE answer END,
+               answer_ts = CASE WHEN trace_id = :later THEN '{1767225602.000001}' ELSE answer_ts END
         WHERE trace_id IN (:trace_id, :later)
         """,
         trace_id=trace_id,
@@ -146,19 +172,22 @@ def test_all_of_a_person_goes_and_what_others_asked_stays(asked: Database) -> No
         "words in what others asked: 3",
         "questions: 1",
         "votes: 2",
+        "answers by hand: 2",
         "names: 5",
-        "messages of ours in Slack: 2, which stay, as SLACK_BOT_TOKEN is not set",
+        "messages of ours in Slack: 7, which stay, as SLACK_BOT_TOKEN is not set",
         "Deleted.",
     ]
     left = dump(asked)
     assert "UMINE" not in left and "Nemo" not in left
     for words in ("how long is leave?", "how many?", "who approves?", "U3", "It is.", "xoxb-1"):
         assert words in left
+    assert "it had words of somebody whose words were purged" in left
     states = {(case.question, case.state) for case in cases.list_cases(asked)}
     assert states == {
         ("how long is leave?", "proposed"),
         ("who approves?", "approved"),
         ("and when?", "proposed"),
+        ("which form?", "proposed"),
     }
     assert purge(asked, "--user", "UMINE") == ["nothing to delete"]
 
@@ -187,12 +216,42 @@ def test_messages_in_slack_are_deleted_where_there_is_a_token(
     lines = purge(
         asked, "--user", "UMINE", SLACK_BOT_TOKEN=slack.bot_token, SLACK_API_URL=slack.api_url
     )
-    assert "messages of ours in Slack: 2" in lines
+    assert "messages of ours in Slack: 7" in lines
     deleted = [(call.params["channel"], call.params["ts"]) for call in slack.calls("chat.delete")]
-    assert deleted == [("C1", "1767225601.000001"), ("C9", "1767225700.000001")]
+    assert deleted[:3] == [
+        ("C1", "1767225601.000001"),
+        ("C1", "1767225602.000001"),
+        ("C9", "1767225700.000001"),
+    ]
+    # Of the reviewers' messages those that have words or the name: other cases' stay.
+    assert {ts for channel, ts in deleted[3:] if channel == "CREVIEW"} == {"7.1", "7.2", "7.3"}
+    with asked.unrestricted.transaction() as connection:
+        left = connection.execute(
+            text("SELECT review_ts FROM eval_cases WHERE review_ts IS NOT NULL")
+        )
+        assert left.scalars().all() == ["7.9"]
+
+
+def test_of_many_workspaces_the_messages_of_the_one_are_deleted_by_its_own_token(
+    asked: Database, slack: SlackStandIn
+) -> None:
+    many = {"SLACK_CLIENT_ID": "1.2", "SLACK_API_URL": slack.api_url}
+    result = run(asked, "--user", "UMINE", answer="n\n", **many)
+    assert f"which stay, as {asked.tenant_id} has not installed the app" in result.stdout
+    with asked.engine.begin() as connection:
+        connection.execute(
+            text("""
+                INSERT INTO slack_bots (client_id, app_id, team_id, bot_token)
+                VALUES ('1.2', 'A1', 'TOTHER', 'xoxb-3'), ('1.2', 'A1', :tenant_id, :token)
+            """),
+            {"tenant_id": asked.tenant_id, "token": slack.bot_token},
+        )
+    purge(asked, "--user", "UMINE", **many)
+    assert len(slack.calls("chat.delete")) == 7
 
 
 SALARIES = "# Salaries\n\nThe Zanzibar bonus is nine thousand euros a year.\n"
+OF_SALARIES = {("wiki", "salaries.md"), ("other", "pay.md")}
 LEAVE = "# Leave\n\nThirty days of leave are given to everybody.\n"
 
 
@@ -200,7 +259,8 @@ LEAVE = "# Leave\n\nThirty days of leave are given to everybody.\n"
 def told(database: Database, embedder: Embedder) -> Database:
     """Answers, a case and a vote that have words of two pages; another source has such a path."""
     ingest(database, embedder, page("salaries.md", SALARIES), page("leave.md", LEAVE))
-    ingest(database, embedder, page("salaries.md", LEAVE.replace("Leave", "Other")), source="other")
+    others = (page("salaries.md", LEAVE.replace("Leave", "Other")), page("pay.md", SALARIES))
+    ingest(database, embedder, *others, source="other")
     with database.transaction() as connection:
         rows = connection.execute(
             text("""
@@ -211,9 +271,7 @@ def told(database: Database, embedder: Embedder) -> Database:
     for row in rows:
         trace_id = questions.ask(database, question=f"what says {row.source}/{row.path}?")
         cited = cite(row.section_id)
-        words = (
-            "Zanzibar is 9,000." if row.source == "wiki" and row.path == "salaries.md" else "30."
-        )
+        words = "Zanzibar is 9,000." if (row.source, row.path) in OF_SALARIES else "30."
         answer = Answer(text=f"{words} [1]", citations=(cited,))
         execute(
             database,
@@ -228,6 +286,7 @@ def told(database: Database, embedder: Embedder) -> Database:
             database, trace_id, f"what says {row.source}/{row.path}?", ["1767225601.000001"]
         )
         flags.flag(database, trace_id, "U3", page=row.document_id)
+    execute(database, "UPDATE eval_cases SET review_channel_id = 'CREVIEW', review_ts = '7.1'")
     return database
 
 
@@ -237,11 +296,11 @@ def test_a_page_goes_with_all_words_of_it_and_the_other_of_its_path_stays(told: 
     assert "Several sources have a page 'salaries.md': other, wiki." in result.output
     lines = purge(told, "--page", "salaries.md", "--source", "wiki")
     assert lines == [
-        "answers: 1",
-        "cases: 1",
-        "pages named by voters: 1",
-        "pages: 1",
-        "messages of ours in Slack: 1, which stay, as SLACK_BOT_TOKEN is not set",
+        "answers: 2",
+        "cases: 2",
+        "pages named by voters: 2",
+        "pages: 2",
+        "messages of ours in Slack: 4, which stay, as SLACK_BOT_TOKEN is not set",
         "Deleted.",
     ]
     left = dump(told)
@@ -298,12 +357,66 @@ def test_a_nearest_page_and_an_edited_answer_are_forgotten_too(
     assert "Zanzibar" not in dump(told)
 
 
+def test_what_an_answer_names_as_different_goes_and_a_page_of_the_same_path_stays(
+    told: Database, slack: SlackStandIn
+) -> None:
+    rows = {
+        (row.source, row.path): row
+        for row in execute(told, "SELECT * FROM sections JOIN documents USING (document_id)")
+    }
+    leave, other = rows["wiki", "leave.md"], rows["other", "salaries.md"]
+    trace_ids = dict(execute(told, "SELECT question, trace_id FROM traces").all())
+    differing = replace(cite(leave.section_id), differs_from=("Zanzibar of 2024",))
+    traces.save_answer(
+        told,
+        trace_ids["what says wiki/leave.md?"],
+        Answer(text="30. [1]", citations=(differing,)),
+        settings={},
+        stage_ms={},
+    )
+    before = {
+        "answer": "Thirty it was.",
+        "citations": [{"path": "salaries.md", "section_id": other.section_id}],
+    }
+    for statement in (
+        "UPDATE traces SET document_ids = document_ids || CAST(:document_id AS bigint)"
+        " WHERE question = 'what says wiki/leave.md?'",
+        "UPDATE traces SET settings = CAST(:before AS jsonb)"
+        " WHERE question = 'what says other/salaries.md?'",
+        "UPDATE eval_cases SET gold_any = gold_any || CAST(:gold AS jsonb),"
+        " history = CAST(:history AS jsonb) WHERE question = 'what says wiki/leave.md?'",
+    ):
+        execute(
+            told,
+            statement,
+            document_id=rows["wiki", "salaries.md"].document_id,
+            before=json.dumps({"before": before}),
+            gold=json.dumps([{"doc": "salaries.md", "source": "wiki"}]),
+            history=json.dumps(
+                [
+                    {"role": "user", "text": "and the bonus?"},
+                    {"role": "assistant", "text": "The Zanzibar bonus is 9,000."},
+                ]
+            ),
+        )
+    purge(
+        told,
+        *("--page", "salaries.md", "--source", "wiki"),
+        SLACK_BOT_TOKEN=slack.bot_token,
+        SLACK_API_URL=slack.api_url,
+    )
+    left = dump(told)
+    assert "Zanzibar" not in left and "and the bonus?" in left and "Thirty it was." in left
+    deleted = [call.params["channel"] for call in slack.calls("chat.delete")]
+    assert sorted(deleted) == ["C1"] * 3 + ["CREVIEW"] * 3
+
+
 def test_a_page_that_is_gone_already_is_purged_from_what_was_said(
     told: Database, embedder: Embedder
 ) -> None:
     execute(told, "DELETE FROM documents WHERE source = 'wiki' AND path = 'salaries.md'")
     assert "Zanzibar" in dump(told)
-    assert "answers: 1" in purge(told, "--page", "salaries.md", "--source", "wiki")
+    assert "answers: 2" in purge(told, "--page", "salaries.md", "--source", "wiki")
     assert "Zanzibar" not in dump(told)
 
 

@@ -94,9 +94,12 @@ def test_a_source_that_is_no_longer_named_is_removed_on_demand(
     assert "names no source 'code'" in fail(database_url, "sync", "code", **environment(root))
     told = fail(database_url, "sync", "wyki", "--prune", **environment(root))
     assert "names no source 'wyki'" in told
+    result = sync(database_url, root, "wiki")
+    assert "Source code is named handbook now" in result.stderr
     said = succeed(database_url, "sync", "code", "wiki", "--prune", **environment(root))
     assert said.startswith(f"[code]\n1 removed, all: {file} does not name it\n[wiki]\n0 new")
     assert "[handbook]" not in said
+    assert list((root / "home" / "checkouts").iterdir()) == []
 
 
 def test_a_folder_is_not_ingested_by_the_name_of_a_source(database_url: str, root: Path) -> None:
@@ -111,6 +114,8 @@ def test_a_folder_is_not_ingested_by_the_name_of_a_source(database_url: str, roo
     assert "vpn.md of source 'code' is for channel:C1" in result.stderr
     found = load(database_url, "retrieve", "VPN_MTU", "--audience", "everyone", "--json")
     assert found["candidates"] == []
+    named = fail(database_url, "ingest", str(docs), "--source", "mine", **environment(root))
+    assert "has pages of this folder in its source 'code'" in named
     file.write_text("sources: [")
     assert "not valid YAML" in fail(database_url, "ingest", str(docs), **environment(root))
 

@@ -3,6 +3,8 @@
 import subprocess
 from pathlib import Path
 
+import pytest
+
 from app import commit
 
 
@@ -41,7 +43,7 @@ def test_outside_a_checkout_it_is_told_by_what_the_code_is(tmp_path: Path) -> No
 
 
 def test_code_that_lies_in_the_checkout_of_something_else_is_not_told_by_that(
-    tmp_path: Path,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     root = tmp_path / "lib"
     app = write(root)
@@ -49,4 +51,6 @@ def test_code_that_lies_in_the_checkout_of_something_else_is_not_told_by_that(
     git(tmp_path, "init", "-q")
     git(tmp_path, "add", ".")
     git(tmp_path, "commit", "-q", "-m", "first")
+    assert commit.find(app) == outside
+    monkeypatch.setenv("GIT_DIR", str(tmp_path / ".git"))  # as in a hook of git's
     assert commit.find(app) == outside

@@ -103,6 +103,15 @@ def test_a_blank_is_no_name(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
         load_settings()
 
 
+@pytest.mark.parametrize("value", ["daily", "99 * * * *", "0 3 * * * *", "0 0 */32 * 1#5", "* *"])
+def test_a_schedule_is_five_fields_that_come_some_day(
+    value: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("EVAL_SCHEDULE", value)
+    with pytest.raises(ConfigError, match=r"EVAL_SCHEDULE: .*five fields of cron"):
+        load_settings()
+
+
 def test_pages_are_fresh_for_a_century_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FRESHNESS_DAYS", "36500")
     assert load_settings().freshness_days == 36_500

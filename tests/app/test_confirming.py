@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 from sqlalchemy import text
 
-from app import blocks, confirming
+from app import blocks, confirming, mrkdwn
 from app.confirming import OwnedPage
 from app.listeners.confirming import GONE, UNKNOWN
 from app.records import Answer, Citation
-from retrieval import audiences
 from retrieval.db import Database
 from tests.app.bot import ADMIN, Bot, Json, connected
+from tests.app.questions import add_page, build_citation
 from tests.stand_ins.slack import SlackStandIn
 
 QUESTION = "how long is leave?"
@@ -24,43 +24,26 @@ OLD = date(2022, 3, 1)
 @pytest.fixture
 def bot(slack: SlackStandIn, database: Database) -> Iterator[Bot]:
     slack.workspace.members["C7"] = ["U7"]
-    slack.workspace.groups["S00008"] = ["U8"]
-    with connected(slack, database, {"People team": "C7", "wiki": "S00008", "*": "C9"}) as bot:
+    slack.workspace.groups["S000000008"] = ["U8"]
+    with connected(slack, database, {"People team": "C7", "wiki": "S000000008", "*": "C9"}) as bot:
         yield bot
 
 
 def add(
     database: Database, owner: str | None, *, source: str = "git", audience: str = "everyone"
 ) -> int:
-    with database.unrestricted.transaction() as connection:
-        document_id: int = connection.execute(
-            text("""
-                INSERT INTO documents (tenant_id, source, path, title, url, text, content_hash,
-                                       owner, stated_on, verified_at)
-                VALUES (:tenant_id, :source, 'leave.md', 'Leave', '', '', '', :owner,
-                        '2022-03-01', '2022-03-01')
-                RETURNING document_id
-            """),
-            {"tenant_id": database.tenant_id, "owner": owner, "source": source},
-        ).scalar_one()
-        audiences.assign(connection, (audience,), [document_id])
-    return document_id
+    stated = {"title": "Leave", "owner": owner, "stated_on": OLD, "verified_at": OLD}
+    return add_page(database, source, "leave.md", audience=audience, **stated)
 
 
-def cite(marker: int, document_id: int, *, is_stale: bool = True) -> Citation:
-    return Citation(
+def cite(marker: int, document_id: int, *, is_due: bool = True) -> Citation:
+    return build_citation(
         marker=marker,
         section_id=marker,
-        path="leave.md",
-        title="Leave",
-        heading_path=(),
-        url="https://wiki.example/leave",
-        cited_text="30 days",
-        owner=None,
-        updated_at=None,
-        verified_at=OLD,
         document_id=document_id,
-        is_stale=is_stale,
+        is_stale=is_due,
+        is_due=is_due,
+        verified_at=OLD,
     )
 
 
@@ -109,29 +92,32 @@ def find_confirmed(database: Database) -> list[tuple[Any, ...]]:
 def test_a_button_stands_below_an_answer_for_each_stale_page(bot: Bot) -> None:
     one, other = add(bot.database, None), add(bot.database, None, source="wiki")
     message = answer_from(
-        bot, cite(1, one), cite(2, 99, is_stale=False), cite(3, other), cite(4, one)
+        bot, cite(1, one), cite(2, 99, is_due=False), cite(3, other), cite(4, one)
     )
     shown = [(each["text"]["text"], each["value"]) for each in find_buttons(message)]
-    assert shown == [("[1] is still true", str(one)), ("[3] is still true", str(other))]
+    assert shown == [
+        ("Still true? Confirm [1]", str(one)),
+        ("Still true? Confirm [3]", str(other)),
+    ]
     assert message["blocks"][-1]["elements"][0]["action_id"] == blocks.FEEDBACK
 
 
 def test_no_button_stands_below_an_answer_from_pages_that_hold(bot: Bot) -> None:
-    assert find_buttons(answer_from(bot, cite(1, 1, is_stale=False))) == []
+    assert find_buttons(answer_from(bot, cite(1, 1, is_due=False))) == []
 
 
 @pytest.mark.parametrize(
     ("owner", "source", "user_id"),
     [
-        ("U00005", "git", "U00005"),
-        ("<@U00005>", "git", "U00005"),
-        ("S00008", "git", "U8"),
+        ("U000000005", "git", "U000000005"),
+        ("<@U000000005>", "git", "U000000005"),
+        ("S000000008", "git", "U8"),
         ("People team", "git", "U7"),  # in the channel that is named for the owner
         ("Somebody", "wiki", "U8"),  # in the group that is named for the source
-        ("IT, U00004; U00005", "git", "U00005"),
+        ("IT, U000000004; U000000005", "git", "U000000005"),
         ("IT, People team", "git", "U7"),
-        ("U00005@Example.com", "git", "U00005"),
-        ("Ana, Bo <u00005@example.com>", "git", "U00005"),
+        ("U000000005@Example.com", "git", "U000000005"),
+        ("Ana, Bo <u000000005@example.com>", "git", "U000000005"),
         (None, "git", ADMIN),
     ],
 )
@@ -140,21 +126,56 @@ def test_the_owner_of_a_page_says_that_it_is_still_true(
 ) -> None:
     document_id = add(bot.database, owner, source=source)
     told = press(bot, answer_from(bot, cite(1, document_id)), user_id)
-    assert told == "Thanks: Leave counts as verified today."
+    assert told == "Thanks: “Leave” counts as verified today."
     assert find_confirmed(bot.database) == [(document_id, user_id, datetime.now(UTC).date())]
+
+
+def test_all_who_read_an_answer_see_who_has_confirmed_its_page_in_the_place_of_the_button(
+    bot: Bot,
+) -> None:
+    one, other = add(bot.database, "U000000005"), add(bot.database, None, source="wiki")
+    message = answer_from(bot, cite(1, one), cite(2, other))
+    press(bot, message, "U000000005")
+    (change,) = bot.slack.wait_for_call("chat.update")
+    today = datetime.now(UTC).date()
+    line = mrkdwn.build_context(f"✓ [1] confirmed by Person U000000005, {today}")
+    *said, buttons, feedback = message["blocks"]
+    rest = {**buttons, "elements": buttons["elements"][1:]}
+    assert change.params["blocks"] == [*said, rest, line, feedback]
+    assert change.params["text"] == message["text"]
+    (changed,) = [each for each in bot.slack.messages("C1") if each["ts"] == message["ts"]]
+    press(bot, changed, ADMIN)
+    *_, change = bot.slack.wait_for_call("chat.update", count=2)
+    line_below = mrkdwn.build_context(f"✓ [2] confirmed by Person {ADMIN}, {today}")
+    assert change.params["blocks"] == [*said, line_below, line, feedback]
+
+
+def test_below_an_answer_that_has_grown_it_is_told_in_the_thread(bot: Bot) -> None:
+    document_id = add(bot.database, "U000000005")
+    message = answer_from(bot, cite(1, document_id))
+    below = message["blocks"][1:]  # all that Slack shows us of one
+    bot.slack.workspace.messages("C1")[-1]["blocks"] = below
+    press(bot, message, "U000000005")
+    (_, told) = bot.slack.wait_for_call("chat.postMessage", count=2)
+    assert told.params["text"].startswith("✓ [1] confirmed by Person U000000005")
+    assert told.params["thread_ts"] == message["thread_ts"]
+    assert not bot.slack.calls("chat.update")
 
 
 @pytest.mark.parametrize(
     ("owner", "whom"),
     [
-        ("U00005", "Leave belongs to <@U00005>: please ask there."),
+        ("U000000005", "“Leave” is looked after by <@U000000005>: please ask them."),
         (
-            "S00008, ana@x.example",
-            "Leave belongs to <!subteam^S00008>, ana@x.example: please ask there.",
+            "S000000008, ana@x.example",
+            "“Leave” is looked after by <!subteam^S000000008> and ana@x.example: please ask them.",
         ),
-        ("People team", "Leave belongs to People team: please ask there."),
-        ("<!channel> *all*", "Leave belongs to `&lt;!channel&gt; *all*`: please ask there."),
-        (None, "Leave names no owner: ask whoever looks after Footnote."),
+        ("People team", "“Leave” is looked after by People team: please ask them."),
+        (
+            "<!channel> *all*",
+            "“Leave” is looked after by `&lt;!channel&gt; *all*`: please ask them.",
+        ),
+        (None, "“Leave” names no owner: ask whoever looks after Footnote."),
     ],
 )
 def test_others_are_told_whom_to_ask_and_nobody_is_called(
@@ -164,26 +185,37 @@ def test_others_are_told_whom_to_ask_and_nobody_is_called(
     document_id = add(bot.database, owner)
     told = press(bot, answer_from(bot, cite(1, document_id)), "U1")
     assert told == (
-        "Only who looks after a page can say that it is still true, so nothing is changed. " + whom
+        "Only those who look after a page can confirm it, so nothing has changed. " + whom
     )
     assert find_confirmed(bot.database) == []
 
 
+def test_who_may_not_say_it_changes_nothing_before_or_after_who_may_and_twice_is_once(
+    bot: Bot,
+) -> None:
+    document_id = add(bot.database, "U000000005")
+    message = answer_from(bot, cite(1, document_id))
+    said = [press(bot, message, user_id) for user_id in ("U1", "U000000005", ADMIN, "U1")]
+    assert [each.startswith("Thanks") for each in said] == [False, True, True, False]
+    ((_, by, day),) = find_confirmed(bot.database)
+    assert (by, day) == (ADMIN, datetime.now(UTC).date())
+
+
 def test_where_slack_tells_no_address_who_has_it_is_told_whom_to_ask(bot: Bot) -> None:
-    bot.slack.workspace.users["U00005"] = {"profile": {}}  # without users:read.email
-    document_id = add(bot.database, "u00005@example.com")
-    assert press(bot, answer_from(bot, cite(1, document_id)), "U00005") == (
-        "Only who looks after a page can say that it is still true, so nothing is changed. "
-        "Leave belongs to u00005@example.com; Slack does not tell me who that is: ask whoever "
+    bot.slack.workspace.users["U000000005"] = {"profile": {}}  # without users:read.email
+    document_id = add(bot.database, "u000000005@example.com")
+    assert press(bot, answer_from(bot, cite(1, document_id)), "U000000005") == (
+        "Only those who look after a page can confirm it, so nothing has changed. “Leave” is "
+        "looked after by u000000005@example.com; Slack does not tell me who that is: ask whoever "
         "looks after Footnote."
     )
     assert find_confirmed(bot.database) == []
 
 
 def test_nobody_confirms_a_page_that_they_may_not_read(bot: Bot) -> None:
-    document_id = add(bot.database, "U00005", audience="user:U00006")
+    document_id = add(bot.database, "U000000005", audience="user:U000000006")
     message = answer_from(bot, cite(1, document_id))
-    assert press(bot, message, "U00005") == GONE
+    assert press(bot, message, "U000000005") == GONE
     assert press(bot, message, ADMIN) == GONE
     assert find_confirmed(bot.database) == []
 
@@ -193,12 +225,12 @@ def test_a_page_that_is_gone_is_said(bot: Bot) -> None:
 
 
 def test_a_stranger_confirms_nothing(bot: Bot) -> None:
-    bot.slack.workspace.users["U00005"] = {"team_id": "T0002"}
-    message = answer_from(bot, cite(1, add(bot.database, "U00005")))
+    bot.slack.workspace.users["U000000005"] = {"team_id": "T0002"}
+    message = answer_from(bot, cite(1, add(bot.database, "U000000005")))
     button = find_buttons(message)[0]
     envelope_id = bot.slack.send_block_action(
         {key: button[key] for key in ("type", "action_id", "value")},
-        user_id="U00005",
+        user_id="U000000005",
         channel_id="C1",
         message_ts=message["ts"],
     )
@@ -207,9 +239,9 @@ def test_a_stranger_confirms_nothing(bot: Bot) -> None:
 
 
 def test_while_slack_does_not_say_who_somebody_is_nothing_changes(bot: Bot) -> None:
-    message = answer_from(bot, cite(1, add(bot.database, "U00005")))
+    message = answer_from(bot, cite(1, add(bot.database, "U000000005")))
     bot.slack.fail_next("users.info", times=4)
-    assert press(bot, message, "U00005") == UNKNOWN
+    assert press(bot, message, "U000000005") == UNKNOWN
     assert find_confirmed(bot.database) == []
 
 
@@ -217,16 +249,23 @@ def test_while_slack_does_not_say_who_somebody_is_nothing_changes(bot: Bot) -> N
     ("owner", "names"),
     [
         *(
-            ("U012345", ["user:U012345"]),
-            ("<@W012345|ana>", ["user:W012345"]),
-            ("@U012345", ["user:U012345"]),
+            ("U012345678", ["user:U012345678"]),
+            ("<@W012345678|ana>", ["user:W012345678"]),
+            ("@U012345678", ["user:U012345678"]),
         ),
-        *(("<!subteam^S012345>", ["group:S012345"]), (" S012345 ", ["group:S012345"])),
-        ("U012345, IT; S012345,", ["user:U012345", "group:S012345"]),
+        *(("<!subteam^S012345678>", ["group:S012345678"]), (" S012345678 ", ["group:S012345678"])),
+        ("U012345678, IT; S012345678,", ["user:U012345678", "group:S012345678"]),
         ("Ana@x.example", ["email:ana@x.example"]),
+        ("ana.lee@x.example (HR)", ["email:ana.lee@x.example"]),
+        (
+            "Ask ana@x.example and bo+hr@x.example.",
+            ["email:ana@x.example", "email:bo+hr@x.example"],
+        ),
+        ("ana@x.example/bo@x.example", ["email:ana@x.example", "email:bo@x.example"]),
+        ("[Ana](mailto:ana@x.example)", ["email:ana@x.example"]),
         ("<mailto:ana@x.example|ana@x.example>", ["email:ana@x.example"]),
-        *(("UK team", []), ("SUPPORT", []), ("", []), (None, []), ("U012345 and Bo", [])),
-        *(("@acme/docs", []), ("ana@x@y", [])),
+        *(("UK team", []), ("SUPPORT", []), ("", []), (None, []), ("U012345678 and Bo", [])),
+        *(("@acme/docs", []), ("ana@x@y", []), ("UPDATES2", []), ("USERS01", []), ("W3BTEAM", [])),
     ],
 )
 def test_owners_may_be_people_and_groups_in_slack(owner: str | None, names: list[str]) -> None:

@@ -1,48 +1,39 @@
 """What is said of cited pages that may no longer hold, and of those that differ from older ones."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
 import pytest
+from sqlalchemy import text
 
-from app import blocks, confirming, freshness
+from app import blocks, confirming, freshness, successors
 from app.answering import Answerer, Stage, Writing
 from app.config import Settings
 from app.freshness import Replaced
 from app.generate.anthropic import Claude
 from app.generate.generator import Generator
 from app.generate.quoted import OPENING, Quoter
-from app.records import Answer, Arrival, Citation, Turn
+from app.records import Answer, Arrival, Citation, Successor, Turn
 from app.rendering import build_answer
 from app.traces import claim
-from retrieval.db import Database
+from retrieval import audiences
 from retrieval.embedding import Embedder
 from retrieval.precedence import Validity
 from retrieval.records import Query, Retrieval
 from retrieval.retrieve import Retriever
-from tests.conftest import Server, copied
+from tests.app.questions import build_citation
+from tests.conftest import Server
 from tests.retrieval.candidates import candidate
-from tests.retrieval.pages import build_retriever, find_rows, ingest, page
+from tests.retrieval.pages import find_rows, searching
 from tests.stand_ins.claude import ClaudeStandIn, Text
 
 TODAY = date(2026, 3, 1)
 
 
 def cite(title: str, verified_at: date | None = None, *, path: str = "hr/a.md") -> Citation:
-    return Citation(
-        marker=1,
-        section_id=1,
-        path=path,
-        title=title,
-        heading_path=(),
-        url="",
-        cited_text="80.",
-        owner=None,
-        updated_at=None,
-        verified_at=verified_at,
-    )
+    return build_citation(path=path, title=title, url="", verified_at=verified_at)
 
 
 def caveats(*citations: Citation, days: int = 365) -> list[str | None]:
@@ -149,7 +140,8 @@ def test_other_pages_are_not_marked(one: str, other: str) -> None:
     ("older", "newer", "caveat"),
     [
         ("hr/2023/travel.md", "hr/2025/travel.md", "older than [2]"),
-        ("hr/archive/travel.md", "hr/travel.md", "older than [2]"),
+        ("hr/archive/travel.md", "hr/travel.md", "is filed as archived, older than [2]"),
+        ("hr/_archive/travel.md", "hr/travel.md", "is filed as archived, older than [2]"),
         ("germany/travel.md", "spain/travel.md", None),
         ("hr/travel.md", "hr/germany/travel.md", None),
     ],
@@ -200,38 +192,58 @@ def test_older_pages_that_say_something_else_are_named_with_their_dates() -> Non
         words=frozenset(),
     )
     assert differing(old, old, replace(old, document_id=2)) == (
-        "differs from Leave (old) (2023-02-01)",
+        "in place of Leave (old) (verified 2023-02-01), which differs",
     )
     many = [replace(old, title=f"Leave {year}", verified_at=None) for year in (2023, 2022, 2021)]
-    assert differing(*many) == ("differs from Leave 2023", "differs from Leave 2022")
+    assert differing(*many) == (
+        "in place of Leave 2023, which differs",
+        "in place of Leave 2022, which differs",
+    )
     assert differing(replace(old, title="x\n" * 200)) == (
-        f"differs from {'x ' * 19}x… (2023-02-01)",
+        f"in place of {'x ' * 19}x… (verified 2023-02-01), which differs",
     )
     # Of one title, where they are tells them apart.
     assert differing(replace(old, title="Leave", path="hr/old/a.md")) == (
-        "differs from hr/old/a.md (2023-02-01)",
+        "in place of hr/old/a.md (verified 2023-02-01), which differs",
     )
-    assert differing(replace(old, title="Leave")) == ("differs from its copy in git (2023-02-01)",)
+    assert differing(replace(old, title="Leave")) == (
+        "in place of its copy in git (verified 2023-02-01), which differs",
+    )
+
+
+def find(*pages: tuple[str, str, str | None]) -> Mapping[int, Successor | None]:
+    """What is told to replace pages, each with its path, title and what it names."""
+    found = [
+        replace(each, section=replace(each.section, superseded_by=name))
+        for number, (path, title, name) in enumerate(pages, 1)
+        for each in (candidate(number, path=path, title=title),)
+    ]
+    query = Query(text="", question="")
+    return successors.find(Retrieval(query=query, candidates=tuple(found), kept=(), passed_over=()))
+
+
+def name(*pages: tuple[str, str, str | None]) -> dict[int, str | None]:
+    return {number: page and page.title for number, page in find(*pages).items()}
 
 
 def test_a_page_that_names_itself_or_one_that_names_it_is_not_told_to_be_replaced() -> None:
-    def circular(*pages: tuple[str, str, str | None]) -> frozenset[int]:
-        found = [
-            replace(each, section=replace(each.section, superseded_by=name))
-            for number, (path, title, name) in enumerate(pages, 1)
-            for each in (candidate(number, path=path, title=title),)
-        ]
-        query = Query(text="", question="")
-        return freshness.find_circular(
-            Retrieval(query=query, candidates=tuple(found), kept=(), passed_over=())
-        )
+    assert name(("a.md", "Forklift", "forklift")) == {1: None}
+    assert name(("a.md", "Forklift", "forklift"), ("b.md", "Forklift", None)) == {1: "Forklift"}
+    circle = ("b.md", "B", "C"), ("c.md", "C", "a")
+    assert name(("a.md", "A", "B"), *circle) == {1: None, 2: None, 3: None}
+    circle = ("b.md", "B", "c.md"), ("c.md", "C", "B")
+    assert name(("a.md", "A", "B"), *circle) == {2: None, 3: None}
+    assert name(("a.md", "A", "B"), ("b.md", "B", "gone")) == {1: "B"}
+    assert name(("old/travel.md", "Old", "../travel.md")) == {}
 
-    assert circular(("a.md", "Forklift", "forklift")) == {1}
-    assert circular(("a.md", "Forklift", "forklift"), ("b.md", "Forklift", None)) == frozenset()
-    assert circular(("a.md", "A", "B"), ("b.md", "B", "C"), ("c.md", "C", "a")) == {1, 2, 3}
-    assert circular(("a.md", "A", "B"), ("b.md", "B", "c.md"), ("c.md", "C", "B")) == {2, 3}
-    assert circular(("a.md", "A", "B"), ("b.md", "B", "gone")) == frozenset()
-    assert circular(("old/travel.md", "Old", "../travel.md")) == frozenset()
+
+def test_a_page_is_told_to_be_replaced_by_the_last_of_those_that_replace_one_another() -> None:
+    chain = ("a.md", "A", "B"), ("b.md", "B", "C"), ("c.md", "C", None)
+    assert name(*chain) == {1: "C", 2: "C"}
+    over = replace(cite("A"), document_id=1, is_superseded=True, superseded_by="B")
+    validity = Validity(today=TODAY, freshness_days=365)
+    (marked,) = freshness.mark([over], validity, successors=find(*chain))
+    assert marked.relations == ("replaced by C",)
 
 
 def opening(
@@ -246,34 +258,36 @@ def opening(
 
 
 def test_an_answer_from_a_stale_page_opens_with_its_age_and_owner() -> None:
-    said = "The best page that I found was last verified 4 years ago (2022-02-28)."
-    assert opening("People team") == (
-        f"{said} Its owner is People team: ask before you rely on it."
-    )
+    said = "The best page that I found was last verified 2022-02-28, 4 years ago."
+    assert opening("People team") == (f"{said} Ask People team before you rely on it.")
     assert opening(None) == f"{said} It names no owner: check before you rely on it."
     assert opening("IT", date(2026, 1, 1)) is None
     assert opening("IT", None) is None
 
 
 def test_an_answer_from_a_page_that_no_longer_holds_opens_with_that_and_what_holds() -> None:
-    asks = "Its owner is IT: ask before you rely on it."
+    asks = "Ask IT before you rely on it."
     over = "The best page that I found says that it no longer holds."
     assert opening("IT", TODAY, is_superseded=True) == f"{over} {asks}"
+    archived = "The best page that I found is filed as archived."
+    assert opening("IT", TODAY, path="hr/_archive/leave.md") == f"{archived} {asks}"
     assert opening("IT", None, is_superseded=True, superseded_by="Leave 2026") == (
         f"{over} In its place it names Leave 2026. {asks}"
     )
     assert opening("IT", is_superseded=True, superseded_by="<!channel> *x*") == (
-        "The best page that I found was last verified 4 years ago (2022-02-28) and says that it no "
+        "The best page that I found was last verified 2022-02-28, 4 years ago and says that it no "
         f"longer holds. In its place it names `<!channel> *x*`. {asks}"
     )
 
 
 @pytest.mark.parametrize(
-    "owner", ["<!channel>", "<@U012345>", "[1] *Ana*", "`*x*`", "https://evil.example", "a\n# b"]
+    "owner",
+    ["<!channel>", "<@U012345>", "[1] *Ana*", "`*x*`", "https://evil.example", "a\n# b", "o@x.com"],
 )
 def test_whatever_an_owner_is_called_nobody_is_called_and_nothing_is_marked(owner: str) -> None:
-    shown = (opening(owner) or "").partition("Its owner is ")[2]
-    assert shown.startswith("`") and shown.count("`") == 2 and "\n" not in shown
+    shown = opening(owner) or ""
+    assert shown.endswith(". Ask its owner, named below, before you rely on it.")
+    assert owner not in shown
 
 
 def test_a_second_page_that_is_stale_opens_nothing() -> None:
@@ -329,8 +343,16 @@ WORDS = " ".join(f"Rule {number} holds for every trip." for number in range(20))
 COPY = "# Trips\n\nThe most for a taxi is {euros} euros. " + WORDS + "\n"
 PAGES = {
     **{path: words for kind in TOPICS for path, words in build_conflict(kind).items()},
+    # Of a policy of three years the last is still to come.
+    **{
+        f"hr/desk-{year}.md": policy("Desk", year, "deposit for a desk", euros)
+        for year, euros in ((2023, 66), (2025, NEW), (2099, 99))
+    },
     "hr/library.md": front(last_verified=ago(1_500), owner="People team")
     + policy("Library", "", "fine for a late book", 7),
+    "ops/feed.md": front(superseded_by="manifest-feed.md", last_verified=ago(1_500), owner="U02BEN")
+    + policy("Customs", "", "fee for a missing stamp", 9),
+    "ops/new/manifest-feed.md": "# Customs manifest feed\n\nBarcodes are read at the dock.\n",
     "hr/coffee.md": front(last_verified=ago(1_500)) + policy("Coffee", "", "price of a coffee", 1),
     "it/permit.md": front(last_verified="2999-01-01") + "# Permits\n\nAsk at the front desk.\n",
     "it/gate.md": front(last_verified=ago(10)) + "# Gate\n\nThe gate closes at nine.\n",
@@ -347,11 +369,8 @@ PAGES = {
 @pytest.fixture(scope="module")
 def retriever(server: Server, template: str, embedder: Embedder) -> Iterator[Retriever]:
     """The search over all of these pages; no test changes a page that another asks about."""
-    with copied(server, template) as url:
-        database = Database(url, tenant_id="acme")
-        ingest(database, embedder, *(page(path, words) for path, words in PAGES.items()))
-        yield build_retriever(database, embedder)
-        database.close()
+    with searching(server, template, embedder, PAGES) as retriever:
+        yield retriever
 
 
 def answer(
@@ -375,9 +394,9 @@ def test_of_two_policies_the_one_in_force_is_quoted_and_the_other_named(
     assert f"The {thing} is {NEW} euros." in given.text and str(OLD[kind]) not in given.text
     assert given.text.startswith(OPENING)
     old = {"superseded": "Phone rules", "years in folders": "Sports/2023/rules.md"}
-    assert f"differs from {old.get(kind, f'{topic} policy 2023')}" in shown
+    assert f"in place of {old.get(kind, f'{topic} policy 2023')}" in shown
     if kind == "dated":
-        assert f"verified {ago(30)} · differs from Travel policy 2023 ({ago(1_100)})" in shown
+        assert f"verified {ago(30)} · in place of Travel policy 2023 (verified " in shown
 
 
 @pytest.mark.parametrize("kind", list(TOPICS))
@@ -419,8 +438,8 @@ def test_a_stale_page_alone_answers_and_opens_with_its_age_until_it_is_confirmed
     question = "what is the fine for a late book of the library?"
     given = answer(retriever, Quoter(embedder), question)
     assert given.text.startswith(
-        f"The best page that I found was last verified 4 years ago ({ago(1_500)}). "
-        f"Its owner is People team: ask before you rely on it.\n\n{OPENING}"
+        f"The best page that I found was last verified {ago(1_500)}, 4 years ago. "
+        f"Ask People team before you rely on it.\n\n{OPENING}"
     )
     assert [citation.is_stale for citation in given.citations] == [True]
     document_id = given.citations[0].document_id
@@ -429,6 +448,20 @@ def test_a_stale_page_alone_answers_and_opens_with_its_age_until_it_is_confirmed
     again = answer(retriever, Quoter(embedder), question)
     assert again.text.startswith(OPENING)
     assert [citation.age for citation in again.citations] == [f"verified {ago(0)}"]
+
+
+def test_the_edition_in_force_is_quoted_though_others_are_said_to_be_still_true(
+    retriever: Retriever, embedder: Embedder
+) -> None:
+    statement = "SELECT document_id FROM documents WHERE path IN ('{}', '{}')".format(
+        "hr/desk-2023.md", "hr/desk-2099.md"
+    )
+    ids = [number for (number,) in find_rows(retriever.database, statement)]
+    assert confirming.confirm(retriever.database, ids, "U1") == 2
+    given = answer(retriever, Quoter(embedder), "what is the deposit for a desk?")
+    assert "80 euros" in given.text and "66" not in given.text and "99" not in given.text
+    others = sorted(given.citations[0].differs_from)
+    assert [each[:16] for each in others] == ["Desk policy 2023", "Desk policy 2099"]
 
 
 def test_what_is_seen_of_an_answer_while_it_is_written_opens_with_the_age_too(
@@ -440,7 +473,7 @@ def test_what_is_seen_of_an_answer_while_it_is_written_opens_with_the_age_too(
         given = answer(retriever, claude, "what is the price of a coffee?", stages)
     drafts = [stage.answer.text for stage in stages if isinstance(stage, Writing)]
     assert drafts and all(given.text.startswith(draft[:60]) for draft in drafts)
-    assert given.text.startswith("The best page that I found was last verified 4 years ago")
+    assert given.text.startswith(f"The best page that I found was last verified {ago(1_500)}, 4")
 
 
 def test_two_verified_copies_are_told_by_the_newer(
@@ -448,7 +481,37 @@ def test_two_verified_copies_are_told_by_the_newer(
 ) -> None:
     given = answer(retriever, Quoter(embedder), "what is the most for a taxi?")
     assert "85 euros" in given.text and "65" not in given.text
-    assert given.citations[0].differs_from == (f"x/old/trips.md ({ago(200)})",)
+    assert given.citations[0].differs_from == (f"x/old/trips.md (verified {ago(200)})",)
+
+
+def test_what_replaces_a_page_is_linked_for_who_may_read_it(
+    retriever: Retriever, embedder: Embedder
+) -> None:
+    question = "what is the fee for a missing stamp at customs?"
+    given = answer(retriever, Quoter(embedder), question)
+    assert "In its place it names Customs manifest feed." in given.text
+    line = blocks.build_source_line(given.citations[0])
+    assert (
+        "· replaced by <https://wiki.example/ops/new/manifest-feed.md|Customs manifest feed>"
+        in line
+    )
+    assert [each.is_due for each in given.citations] == [False]  # stale as it is
+    database = retriever.database
+    (made_of,) = find_rows(
+        database, "SELECT document_ids FROM traces ORDER BY asked_at DESC LIMIT 1"
+    )
+    with database.unrestricted.transaction() as connection:
+        narrowed_id = connection.execute(
+            text("""
+                UPDATE documents SET audience_id = :audience_id
+                WHERE path = 'ops/new/manifest-feed.md' RETURNING document_id
+            """),
+            {"audience_id": audiences.load_id(connection, ("group:S1",))},
+        ).scalar_one()
+    assert narrowed_id in made_of[0]  # the answer names it, so it is for fewer people now, too
+    given = answer(retriever, Quoter(embedder), question)
+    assert "In its place it names `manifest-feed.md`." in given.text
+    assert "· replaced by manifest-feed.md" in blocks.build_source_line(given.citations[0])
 
 
 def test_a_day_to_come_is_no_date(retriever: Retriever) -> None:

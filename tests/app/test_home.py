@@ -48,14 +48,14 @@ def build(
 def test_sources_have_their_pages_and_how_fresh_they_are() -> None:
     guide = Source(name="team_guide", fresh=0, stale=0, undated=1)
     assert build([guide, WIKI])[0] == (
-        "• team_guide, 1 page (1 without a date)\n"
+        "• team_guide, 1 page (1 without a verification date)\n"
         "• wiki, 401 pages (1 verified within 365 days, 400 longer ago)"
     )
 
 
 def test_without_pages_it_says_so() -> None:
     known, how, asked = build()
-    assert known == "I have no pages to look in yet."
+    assert known == "There are no pages that I may show you."
     assert all(word in how for word in ("mention", "Directly", "thread", "👎", "/ragstats"))
     assert all(word in how for word in ("half an hour", "new topic", "you need not"))
     assert asked == "Nothing yet."
@@ -67,6 +67,7 @@ def test_without_pages_it_says_so() -> None:
         ("answered", "answer"),
         ("abstained", "no answer found"),
         ("failed", "something broke"),
+        ("limited", "over the hourly limit"),
         ("stopped", "stopped"),
         ("pending", "not answered yet"),
     ],

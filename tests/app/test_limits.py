@@ -2,6 +2,8 @@
 
 import re
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
 from typing import Any
 
 import pytest
@@ -140,6 +142,20 @@ def test_of_questions_that_come_at_once_the_first_ones_are_answered(
     limits = build_limits(slack, database, per_person=6)
     refused = [limits.refuses(*each) for each in taken]
     assert refused == [False] * 6 + [True] * 4
+
+
+def test_of_refusals_at_once_one_is_told(slack: SlackStandIn, database: Database) -> None:
+    limits = build_limits(slack, database, per_person=1)
+    _, *taken = [claim(database, number) for number in range(9)]
+    at_once = Barrier(len(taken))
+
+    def refuse_together(each: Any) -> bool:
+        at_once.wait()
+        return limits.refuses(*each)
+
+    with ThreadPoolExecutor(len(taken)) as threads:
+        assert all(threads.map(refuse_together, taken))
+    assert len(slack.calls("chat.postEphemeral")) == 1
 
 
 def test_greetings_and_other_tenants_do_not_count(slack: SlackStandIn, database: Database) -> None:

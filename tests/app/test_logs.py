@@ -61,6 +61,22 @@ def test_each_line_tells_which_of_several_processes_wrote_it(
     assert line.endswith(f" {origin} WARNING app.jobs Question trace-7 in C1")
 
 
+@pytest.mark.parametrize("name", ["slack_sdk.socket_mode.client", "slack_bolt.App", "another"])
+def test_of_what_goes_wrong_in_a_library_its_place_and_class_are_logged(
+    name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    logger = logging.Logger(name)
+    logger.addHandler(logs.build_handler())
+    try:
+        fail_twice()
+    except RuntimeError as error:
+        logger.error(f"Failed to run a request listener: {error}")
+    written = capsys.readouterr().err
+    assert f" ERROR {name} warns in test_logs, line " in written
+    assert "builtins.RuntimeError" in written and "in fail_twice" in written
+    assert QUESTION not in written and TOKEN not in written and "listener" not in written
+
+
 @pytest.mark.parametrize("name", TALKATIVE)
 def test_what_people_write_stays_out_of_the_log_at_any_level(name: str) -> None:
     logs.configure("DEBUG")

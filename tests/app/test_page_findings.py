@@ -5,8 +5,11 @@ import json
 from sqlalchemy import text
 
 from app import page_findings
+from app.config import Settings
 from retrieval.db import Database
 from tests.app.questions import ask
+
+SETTINGS = Settings(report_channel="C1")
 
 
 def add(database: Database, path: str, title: str = "", **fields: object) -> int:
@@ -14,8 +17,9 @@ def add(database: Database, path: str, title: str = "", **fields: object) -> int
         document_id: int = connection.execute(
             text("""
                 INSERT INTO documents (tenant_id, source, path, title, url, text, content_hash,
-                                       stated_on, verified_at, is_superseded, superseded_by)
-                VALUES (:tenant_id, :source, :path, :title, 'https://' || :path, '', '',
+                                       owner, stated_on, verified_at, is_superseded,
+                                       superseded_by)
+                VALUES (:tenant_id, :source, :path, :title, 'https://' || :path, '', '', :owner,
                         CAST(:stated_on AS date), CAST(:verified_on AS date),
                         :is_superseded, :superseded_by)
                 RETURNING document_id
@@ -24,7 +28,7 @@ def add(database: Database, path: str, title: str = "", **fields: object) -> int
                 "tenant_id": database.tenant_id,
                 "path": path,
                 "title": title or path,
-                **{"source": "wiki", "stated_on": None, "verified_on": None},
+                **{"source": "wiki", "owner": None, "stated_on": None, "verified_on": None},
                 "is_superseded": "superseded_by" in fields,
                 **{"superseded_by": None, **fields},
             },
@@ -51,7 +55,7 @@ def come_upon(database: Database, *document_ids: int, kept: int | None = None) -
 
 def examine(database: Database) -> list[str]:
     with database.transaction() as connection:
-        return [each.text for each in page_findings.examine(connection, 365)]
+        return [each.text for each in page_findings.examine(connection, SETTINGS)]
 
 
 def test_of_pages_of_which_nothing_is_known_only_that_is_said(database: Database) -> None:
@@ -90,6 +94,10 @@ def test_pages_verified_on_a_day_to_come_are_listed_until_they_are_corrected(
 def test_stale_pages_are_listed_the_most_used_first(database: Database) -> None:
     add(database, "fresh.md", verified_on="2099-01-01")
     add(database, "a.md", "A", verified_on="2022-03-01")
+    for year, verified_on in ((2023, "2022-03-01"), (2024, "2099-01-01")):  # an edition each
+        add(database, f"travel-{year}.md", f"Travel policy {year}", verified_on=verified_on)
+    add(database, "hr/archive/b.md", "Filed", verified_on="2022-03-01")
+    add(database, "over.md", "Over", verified_on="2022-03-01", is_superseded=True)
     used = add(database, "b.md", "B", verified_on="2023-03-01")
     come_upon(database, used)
     come_upon(database, *range(100, 107), used, kept=used)
@@ -98,6 +106,19 @@ def test_stale_pages_are_listed_the_most_used_first(database: Database) -> None:
         "2 pages verified too long ago: “B” (b.md of wiki) 2023-03-01 [2 questions]; “A” (a.md of "
         "wiki) 2022-03-01. Ask their owners, then `footnote verify PAGE`."
     ]
+
+
+def test_stale_pages_that_are_told_to_nobody_are_listed(database: Database) -> None:
+    for path, owner in {"a.md": "IT", "b.md": "U000000005", "c.md": "HR", "d.md": None}.items():
+        add(database, path, verified_on="2022-03-01", owner=owner)
+    settings = Settings(experts={"HR": "S000000001", "IT": "C2"})
+    with database.transaction() as connection:
+        *_, said = page_findings.examine(connection, settings)
+        assert said.text == (
+            "2 stale pages told to nobody in Slack: “c.md” (c.md of wiki); “d.md” (d.md of wiki). "
+            "Name their owners by their ids in Slack, a channel for owner or source in EXPERTS, or "
+            "set REPORT_CHANNEL."
+        )
 
 
 def test_pages_that_no_longer_hold_are_listed_as_long_as_they_are_found(database: Database) -> None:
@@ -109,8 +130,11 @@ def test_pages_that_no_longer_hold_are_listed_as_long_as_they_are_found(database
     assert examine(database) == [
         "2 pages still found that no longer hold by their own word: “Old” (old.md of wiki), "
         "replaced by “New rules” [1 question]; “Over” (over.md of wiki), naming no other "
-        "[1 question]. Remove them from the source, or say what replaces them."
+        "[1 question]. Remove them from the source, or say what replaces those that name no other."
     ]
+    with database.transaction() as connection:
+        connection.execute(text("DELETE FROM documents WHERE title = 'Over'"))
+    assert examine(database)[0].endswith("[1 question]. Remove them from the source.")
 
 
 def test_pages_that_name_in_their_place_no_page_that_holds_are_listed(database: Database) -> None:
@@ -136,6 +160,18 @@ def test_pages_that_name_in_their_place_no_page_that_holds_are_listed(database: 
     ]
 
 
+def test_a_page_that_is_replaced_by_one_that_does_not_hold_is_listed(database: Database) -> None:
+    names = {"a": "b", "b": "c", "c": None, "d": "e", "e": "https://wiki.example/f", "g": "h"}
+    for path, name in names.items():
+        add(database, path, superseded_by=name, verified_on="2099-01-01")
+    add(database, "h", verified_on="2099-01-01")
+    assert examine(database) == [
+        "2 pages that no longer hold by their own word name in their place no page that does: “a” "
+        "(a of wiki): “c”, which does not hold either; “b” (b of wiki): “c”, which does not hold "
+        "either. Say in each which page replaces it, by title, path or address."
+    ]
+
+
 def test_copies_and_pages_of_one_title_are_listed_worst_first(database: Database) -> None:
     pages = (("wiki", "a.md"), ("wiki", "b.md"), ("git", "a.md"), ("wiki", "d.md"))
     ids = [
@@ -145,7 +181,7 @@ def test_copies_and_pages_of_one_title_are_listed_worst_first(database: Database
     for one, other, similarity in ((0, 1, 0.9), (0, 2, 0.8)):
         with database.transaction() as connection:
             connection.execute(
-                text("INSERT INTO copies VALUES (:tenant_id, :one, :other, :similarity)"),
+                text("INSERT INTO copies VALUES (:tenant_id, :one, :other, :similarity, true)"),
                 {
                     "tenant_id": database.tenant_id,
                     "one": ids[one],

@@ -79,7 +79,7 @@ Unanswered or flagged
 2 × how much leave? · flagged 👎
 
 The index
-Pages: 1,942 (1,300 verified within 365 days, 400 longer ago, 242 without a date)
+Pages: 1,942 (1,300 verified within 365 days, 400 longer ago, 242 without a verification date)
 recall@5: handbook/dev 0.86 → 0.89 · claude-docs 0.81"""
 
 
@@ -135,9 +135,13 @@ def test_without_prices_and_complaints_there_is_no_word_of_them() -> None:
     assert "Cost" not in text and "Stage" not in text
 
 
-def test_answers_that_were_stopped_are_told_where_there_are_any() -> None:
-    text = ragstats.build_text(replace(STATS, counts=replace(STATS.counts, stopped=16)))
-    assert "\nFailed: 4 (6%) =\nStopped: 16 (25%) ↑ 25 points\nFlagged" in text
+def test_what_was_stopped_or_one_too_many_is_told_where_there_are_any() -> None:
+    counts = replace(STATS.counts, limited=8, stopped=16)
+    text = ragstats.build_text(replace(STATS, counts=counts))
+    assert (
+        "\nFailed: 4 (6%) =\nOver the hourly limit: 8 (12%) ↑ 12 points\n"
+        "Stopped: 16 (25%) ↑ 25 points\nFlagged"
+    ) in text
 
 
 def test_nothing_asked_and_nothing_indexed_is_said() -> None:

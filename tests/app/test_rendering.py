@@ -25,6 +25,8 @@ def test_the_nearest_page_stands_below_what_says_that_there_is_no_answer() -> No
         "Nearest page, may not answer: Leave › Carry-over\n"
         "    https://wiki.example/a"
     )
+    stale = replace(answer, nearest=replace(nearest, caveat="is filed as archived"))
+    assert "Leave › Carry-over · ⚠️ is filed as archived\n" in build_answer(stale)
 
 
 def test_a_source_that_may_no_longer_hold_is_marked_in_the_terminal() -> None:

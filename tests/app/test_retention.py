@@ -53,3 +53,11 @@ def test_nothing_of_another_tenant_is_deleted(database: Database) -> None:
     build(database, datetime.now(UTC)).run_due()
     assert count(other) == 1
     other.close()
+
+
+def test_workspaces_are_known_by_what_is_kept_of_them_also_when_they_are_gone(
+    database: Database,
+) -> None:
+    for tenant_id in ("T2", "E3", "other"):  # none of them has installed the app
+        questions.ask(database.for_tenant(tenant_id), days_ago=400)
+    assert sorted(retention.list_workspaces(database)) == ["E3", "T2"]

@@ -20,6 +20,7 @@ from app.loop.spans import MOST
 from app.records import Answer
 from app.rights import Rights
 from app.serve import build_reviews
+from retrieval import audiences
 from retrieval.db import Database
 from retrieval.metrics import Gold
 from retrieval.records import Candidate, Query
@@ -607,6 +608,20 @@ def test_the_owner_of_a_page_that_is_wrong_is_told(
         assert QUESTION not in message["text"]  # they see the question if they may see the review
     else:
         assert elsewhere == []
+
+
+def test_p47_where_not_all_may_read_a_page_nobody_is_told_that_it_is_wrong(
+    slack: SlackStandIn, database: Database
+) -> None:
+    page = add_page(database, "queue.md")
+    slack.workspace.channels[REVIEWERS] = {"is_private": True}
+    with database.unrestricted.transaction() as connection:
+        audiences.assign(connection, (f"channel:{REVIEWERS}",), [page])
+    with connected(slack, database, {"*": "C4"}, review_channel=REVIEWERS) as bot:
+        bot.answerer.answers[QUESTION] = NOTHING
+        (line,) = mark_wrong(bot, bot.ask(QUESTION), page)
+    assert line["text"].endswith("It names no owner.")
+    assert slack.messages("C4") == []
 
 
 def test_another_page_can_be_marked_as_wrong_after_one(bot: Bot, answer: Json, page: int) -> None:

@@ -1,25 +1,31 @@
 """Who reads an answer, as Slack tells it: P47 over Bolt, and each rule by itself."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import pytest
 from sqlalchemy import event, text
 
-from app import feedback, modals, posting, traces
+from app import abstaining, blocks, doctor, feedback, modals, posting, traces
 from app.answering import Answerer
+from app.config import Settings
+from app.confirming import name_owners
+from app.generate.generator import Write
 from app.generate.quoted import Quoter
-from app.loop import cases
-from app.records import Arrival
+from app.loop import cases, digest
+from app.loop.digest import CaseCounts
+from app.records import Answer, Arrival, Turn
 from app.rights import FRESH_S, KEPT_S, SCOPES, Rights, RightsUnknown, check_scopes
 from retrieval import audiences
 from retrieval.db import EVERYONE, Database
 from retrieval.embedding import Embedder
 from retrieval.errors import ConfigError
+from retrieval.records import Candidate, Query
 from retrieval.sources.reads import Read
 from tests.app.bot import ADMIN, Bot, Json, connected, find_rows
 from tests.conftest import Server, copied
@@ -63,7 +69,8 @@ def workspace(slack: SlackStandIn) -> SlackStandIn:
 def use(database: Database, *names: str) -> None:
     """Have there be pages for these names."""
     with database.transaction() as connection:
-        audiences.load_ids(connection, [(name,) for name in names])
+        for name in names:
+            audiences.load_id(connection, (name,))
 
 
 @pytest.fixture
@@ -306,6 +313,22 @@ def test_pages_for_a_group_or_channel_that_is_not_there_hinder_nobody(
     assert set(rights.find_for_person(MEMBER)) == {*EVERYONE, *NAMES}
 
 
+def test_owners_are_called_by_their_names_as_far_as_slack_says(
+    rights: Rights, workspace: SlackStandIn
+) -> None:
+    ben, dee, gone, group = "U00000BEN1", "U00000DEE1", "U0000GONE1", "S000000FIN1"
+    workspace.workspace.users[dee] = {"profile": {"display_name": "Dee", "real_name": "Deirdre"}}
+    workspace.workspace.users[gone] = {"error": "user_not_found"}
+    workspace.workspace.groups[group] = []
+    assert name_owners("Platform team", rights) == "Platform team"
+    workspace.fail_next("usergroups.list")
+    assert name_owners(group, rights) == group
+    assert (
+        name_owners(f"{ben}, <@{dee}>; {group}", rights) == f"Person {ben}, Dee and {group.lower()}"
+    )
+    assert name_owners(f"{gone}; it@x.example", rights) == f"{gone} and it@x.example"
+
+
 def test_a_token_without_the_scopes_is_told_which_are_missing(slack: SlackStandIn) -> None:
     client = posting.build_client(slack.bot_token, slack.api_url)
     check_scopes(client)  # Slack does not tell
@@ -352,18 +375,14 @@ def index(database: Database, embedder: Embedder) -> None:
 
 def index_secret(database: Database, embedder: Embedder) -> None:
     """A page for the group of finance."""
-    ingest(
-        database,
-        embedder,
-        replace(
-            page("severance.md", f"# {TITLE}\n\n{SECRET}\n"),
-            document=replace(
-                page("severance.md", f"# {TITLE}\n\n{SECRET}\n").document,  # type: ignore[union-attr]
-                audience=(f"group:{GROUP}",),
-            ),
-        ),
-        source=SOURCE,
-    )
+    ingest_severance(database, embedder, f"# {TITLE}\n\n{SECRET}\n", f"group:{GROUP}")
+
+
+def ingest_severance(database: Database, embedder: Embedder, said: str, audience: str) -> None:
+    read = page("severance.md", said)
+    assert isinstance(read, Read)
+    document = replace(read.document, audience=(audience,))
+    ingest(database, embedder, replace(read, document=document), source=SOURCE)
 
 
 @contextmanager
@@ -445,6 +464,8 @@ def test_p47_a_page_is_told_where_all_who_read_may_read_it(
     finance: Bot, channel_id: str, user_id: str, is_told: bool
 ) -> None:
     assert bool(tells(ask(finance, channel_id, user_id))) == is_told
+    lunch = ask(finance, channel_id, user_id, "when is lunch served in the canteen?")
+    assert ("from noon to two" in lunch["text"]) == (user_id != GUEST)  # who reads what is public
 
 
 def test_p47_who_may_not_read_a_page_is_answered_as_if_it_did_not_exist(
@@ -478,9 +499,20 @@ def test_p47_no_surface_tells_others_of_a_page_or_of_its_answers(
     assert tells(answer)
     database = finance.database
     (trace,) = find_rows(database.unrestricted, "traces")
-    feedback.vote(database, trace.trace_id, MEMBER, -1)
-    with finance.jobs._follow(trace.trace_id):  # as the button does
-        pass
+    (votes,) = answer["blocks"][-1]["elements"]
+    workspace.send_block_action(
+        {**votes, "value": votes["negative_button"]["value"]},
+        user_id=MEMBER,
+        channel_id="D1",
+        message_ts=answer["ts"],
+    )
+    (thanks,) = workspace.wait_for_call("chat.postEphemeral")
+    (form,) = workspace.calls("views.open")
+    assert blocks.WHO_READS not in json.dumps([thanks.params, form.params])
+    assert digest.load(database, Settings()).cases == CaseCounts(
+        new=0, approved=0, waiting=0, hidden=1
+    )
+    assert len(list(doctor.examine_cases(database))) == 1
     for user_id in (OUTSIDER, ADMIN):
         assert not tells([ask_stats(finance, user_id), ask_stats(finance, user_id, "gaps")])
         assert "Quillmark" not in ask_stats(finance, user_id, "gaps")
@@ -499,8 +531,13 @@ def test_p47_no_surface_tells_others_of_a_page_or_of_its_answers(
         assert len((payload or {}).get("options", [])) == found
 
 
-def test_p47_answers_of_before_are_no_context_for_who_may_not_read_them(finance: Bot) -> None:
+@pytest.mark.parametrize("is_opened", [False, True])
+def test_p47_answers_of_before_are_no_context_for_who_may_not_read_them(
+    finance: Bot, embedder: Embedder, is_opened: bool
+) -> None:
     first = ask(finance, FINANCE, MEMBER)
+    if is_opened:  # without what it said
+        ingest_severance(finance.database, embedder, "# Leaving\n\nAsk your lead.\n", "everyone")
     asked = replace(ask_in(FINANCE), thread_ts=first["thread_ts"], message_ts="1999999999.000001")
     for names, count in ((("everyone", "public", f"group:{GROUP}"), 1), (EVERYONE, 0)):
         past = traces.find_past_answers(finance.database.reading_as(names), asked)
@@ -612,6 +649,64 @@ def test_p47_what_was_asked_follows_a_page_that_is_narrowed_or_widened(
     assert len(find_rows(database, "traces")) == len(cases.list_cases(database)) == 1
 
 
+@dataclass(frozen=True, kw_only=True)
+class Interrupted:
+    """Quotes, but something comes between what it writes and its end."""
+
+    quoter: Quoter
+    interrupt: Callable[[], None]
+    settings: Mapping[str, object]
+
+    def generate(
+        self, turns: Sequence[Turn], query: Query, kept: Sequence[Candidate], write: Write
+    ) -> Answer:
+        answer = self.quoter.generate(turns, query, kept)
+        for grown in (answer.text[:-10], answer.text):  # what both begin with is shown
+            write(replace(answer, text=grown))
+        self.interrupt()
+        return answer
+
+
+def test_p47_a_page_that_is_narrowed_while_its_answer_is_written_is_not_told(
+    workspace: SlackStandIn, database: Database, embedder: Embedder
+) -> None:
+    secret = f"# {TITLE}\n\n{SECRET}\n"
+    index(database, embedder)
+    ingest_severance(database, embedder, secret, "everyone")
+    quoter = Quoter(embedder)
+    narrow = partial(ingest_severance, database, embedder, secret, f"group:{GROUP}")
+    answerer = Answerer(
+        retriever=build_retriever(database, embedder),
+        generator=Interrupted(quoter=quoter, interrupt=narrow, settings=quoter.settings),
+    )
+    with connected(workspace, database, answerer=answerer) as bot:
+        event = bot.mention(ASKED, user_id=OUTSIDER)
+        bot.slack.send_event(event)
+        bot.executor.begun.wait_for(count=1)[0].result(30)
+        assert len(bot.slack.calls("chat.startStream")) == 1
+        (shown,) = bot.slack.messages(TOWN, event["ts"])[1:]
+        assert "Please ask again" in shown["text"] and not tells(shown)
+        (trace,) = find_rows(database.unrestricted, "traces")
+        assert (trace.outcome, trace.error_class) == ("failed", "Narrowed")
+        assert find_rows(database, "traces") == []
+        asked = replace(
+            ask_in(TOWN, OUTSIDER), message_ts=event["ts"], thread_ts=event["ts"], question=ASKED
+        )
+        bot.jobs.take_again(asked)
+        bot.executor.begun.wait_for(count=2)[1].result(30)
+        (shown,) = bot.slack.messages(TOWN, event["ts"])[1:]
+        assert "Please ask again" not in shown["text"] and not tells(shown)
+    (trace,) = find_rows(database, "traces")
+    assert trace.outcome == "abstained"
+
+
+def test_p47_an_answer_that_is_none_tells_others_of_no_source(finance: Bot) -> None:
+    answer = ask(finance, "D1", MEMBER, "who won the chess olympiad in 1972?")
+    assert tells(answer)
+    (trace,) = find_rows(finance.database, "traces")
+    assert trace.answer == "I couldn't find this in the pages that I could show."
+
+
 def test_p47_a_page_that_is_gone_stays_with_those_who_could_read_it(
     finance: Bot, embedder: Embedder
 ) -> None:
@@ -620,6 +715,28 @@ def test_p47_a_page_that_is_gone_stays_with_those_who_could_read_it(
         connection.execute(text("DELETE FROM documents WHERE path = 'severance.md'"))
         connection.execute(text("UPDATE traces SET settings = settings || '{}'"))
     assert not find_rows(finance.database, "traces")
+
+
+def test_a_channel_that_another_company_joins_is_answered_at_once_from_what_is_public(
+    finance: Bot,
+) -> None:
+    question = "when is lunch served in the canteen?"
+    assert "from noon to two" in ask(finance, TOWN, MEMBER, question)["text"]
+    finance.slack.workspace.channels[TOWN] = {"is_ext_shared": True}
+    answer = ask(finance, TOWN, MEMBER, question)["text"]
+    assert "no pages that I may use here" in answer
+    assert answer.splitlines()[0].endswith(abstaining.AMONG_COMPANIES)
+
+
+@pytest.mark.parametrize("user_id", [OUTSIDER, GUEST])
+def test_where_many_read_a_refusal_says_where_it_looked_whatever_there_is(
+    finance: Bot, user_id: str
+) -> None:
+    for question in (ASKED, "who won the chess olympiad in 1972?"):
+        refused = ask(finance, TOWN, user_id, question)["text"]
+        assert refused.splitlines()[0].endswith(abstaining.IN_CHANNEL)
+    directly = ask(finance, "D1", MEMBER, question)["text"]
+    assert "read along" not in directly and "couldn't find this" in directly
 
 
 def test_strangers_that_are_answered_are_answered_from_what_is_public(
@@ -633,4 +750,4 @@ def test_strangers_that_are_answered_are_answered_from_what_is_public(
     index(database, embedder)
     with answering(workspace, database, embedder) as bot:
         shown = ask(bot, TOWN, STRANGER)
-        assert "no pages to look in yet" in shown["text"]
+        assert "no pages that I may use here" in shown["text"]

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
@@ -20,33 +21,40 @@ from app.tenants import Tenants
 from retrieval.db import Database
 from retrieval.embedding import Embedder
 from retrieval.errors import ConfigError
+from retrieval.models import Models
 from tests.app.bot import find_rows
 from tests.app.callers import SECRET, Caller
 from tests.app.test_serve import MANIFEST
-from tests.retrieval.pages import build_retriever, ingest, page
+from tests.retrieval.pages import build_retriever, fit, ingest, page
+from tests.retrieval.test_models import Loader
 from tests.stand_ins import slack_payloads
 from tests.stand_ins.slack import SlackStandIn
 
 Json = dict[str, Any]
 QUESTION = "what is the daily meal cap?"
 # Of each tenant another amount: an answer tells from whose pages it is.
+OWNER = "U00000BEN1"
 CAPS = {"T1": "41 euros", "T2": "52 euros", "E1": "63 euros", "T7": "74 euros"}
 
 
 class Process:
     """One process of the bot, and whoever calls it."""
 
-    def __init__(self, slack: SlackStandIn, database: Database, embedder: Embedder) -> None:
+    def __init__(
+        self,
+        slack: SlackStandIn,
+        database: Database,
+        embedder: Embedder,
+        models: Models | None = None,
+    ) -> None:
         self.slack = slack
         self.installations = Installations("1.2", database.engine)
         client = posting.build_client("", slack.api_url)
         settings = Settings(
             tenant_id="T1", slack_api_url=slack.api_url, slack_signing_secret=SecretStr(SECRET)
         )
-        answerer = Answerer(
-            retriever=build_retriever(database.for_tenant("T1"), embedder),
-            generator=Quoter(embedder),
-        )
+        retriever = build_retriever(database.for_tenant("T1"), embedder)
+        answerer = Answerer(retriever=replace(retriever, models=models), generator=Quoter(embedder))
         self.tenants = Tenants(
             self.installations,
             OneRotator(self.installations, client_secret="s", client=client),
@@ -75,7 +83,8 @@ class Process:
 @pytest.fixture
 def process(slack: SlackStandIn, database: Database, embedder: Embedder) -> Process:
     for tenant_id, cap in CAPS.items():
-        text = f"# Travel policy\n\n## Meals\n\nThe daily meal cap is {cap} a day.\n"
+        words = f"# Travel policy\n\n## Meals\n\nThe daily meal cap is {cap} a day.\n"
+        text = f"---\nowner: {OWNER}\n---\n{words}"
         ingest(database.for_tenant(tenant_id), embedder, page("travel.md", text))
     return Process(slack, database, embedder)
 
@@ -143,12 +152,32 @@ def test_p49_each_workspace_is_answered_by_its_own_bot_from_its_own_pages(
         assert caller.send(own).status == 200
     first, second = find_answers(process, "T1"), find_answers(process, "T2")
     assert [token for _, token in first] == ["xoxb-1", "xoxb-1"]
-    assert all(CAPS["T1"] in text for text, _ in first)
+    assert all(CAPS["T1"] in text and f"· Person {OWNER}" in text for text, _ in first)
     ((text, token),) = second
     assert CAPS["T2"] in text and token == "xoxb-2"
     for tenant_id, count in (("T1", 2), ("T2", 1)):
         traces = find_rows(database.for_tenant(tenant_id), "traces")
         assert [trace.outcome for trace in traces] == ["answered"] * count
+        assert {trace.question for trace in traces} == {QUESTION}  # without its own mention
+
+
+def test_workspaces_share_a_model_that_is_loaded_while_they_are_answered(
+    slack: SlackStandIn, database: Database, embedder: Embedder, mirrored: Embedder
+) -> None:
+    load = Loader(mirrored)
+    process = Process(slack, database, embedder, Models(load))
+    for number in (2, 3):
+        own = database.for_tenant(f"T{number}")
+        ingest(own, mirrored, page("travel.md", "# Meals\n\nThe daily meal cap is 41 euros.\n"))
+        fit(build_retriever(own, mirrored))
+        save(process, team_id=f"T{number}", bot_token=f"xoxb-{number}")
+    with process.serving(database) as caller:
+        for number in (2, 3):
+            assert caller.send(build_mention(slack, f"T{number}")).status == 200
+    for number in (2, 3):
+        ((text, _),) = find_answers(process, f"T{number}")
+        assert "41 euros" in text
+    assert len(load.begun) == 1
 
 
 def test_p50_an_organisation_that_installed_it_is_answered_in_each_of_its_workspaces(
@@ -168,6 +197,19 @@ def test_p50_an_organisation_that_installed_it_is_answered_in_each_of_its_worksp
         for said in ({"is_enterprise_install": True}, {}):
             mention = build_mention(process.slack, "T9", enterprise_id="E1", **said)
             assert caller.send(mention).status == 200
+        process.slack.wait_for_call("chat.postMessage", count=2)
+        # For whichever of its workspaces Slack sends the same again, or who asked comes home.
+        (authorization,) = mention["authorizations"]
+        there = {
+            "team_id": "T8",
+            "authorizations": [{**authorization, "team_id": "T8", "is_enterprise_install": True}],
+        }
+        opened = {"type": "app_home_opened", "user": "UT9", "tab": "home", "channel": "D9"}
+        for said in ({"event_id": "EvAgain"}, {"event_id": "EvHome", "event": opened}):
+            assert caller.send({**mention, **there, **said}).status == 200
+        home = process.slack.wait_for_call("views.publish")[-1]
+    assert QUESTION in str(home.params["view"])
+    assert {each.team_id for each in find_rows(database.for_tenant("E1"), "traces")} == {"E1"}
     answers = find_answers(process, "T9")
     assert len(answers) == 2
     assert all(CAPS["E1"] in text and by == token for text, by in answers)
@@ -197,11 +239,13 @@ def test_a_token_that_ends_while_nobody_asks_is_refreshed(
     process.tenants.close()
 
 
-@pytest.mark.parametrize(
-    "event",
-    [{"type": "app_uninstalled"}, {"type": "tokens_revoked", "tokens": {"bot": ["U0BOT"]}}],
-    ids=lambda event: str(event["type"]),
-)
+GOODBYES: list[Json] = [
+    {"type": "app_uninstalled"},
+    {"type": "tokens_revoked", "tokens": {"bot": ["U0BOT"]}},
+]
+
+
+@pytest.mark.parametrize("event", GOODBYES, ids=lambda event: str(event["type"]))
 def test_a_workspace_that_removes_the_app_is_answered_no_more(
     process: Process, database: Database, event: Json
 ) -> None:
@@ -212,6 +256,32 @@ def test_a_workspace_that_removes_the_app_is_answered_no_more(
         assert caller.send(mention).status == 200
     assert find_answers(process, "T1") == []
     assert process.tenants.list_ids() == []
+
+
+def test_a_workspace_that_removes_the_app_leaves_that_of_its_organisation(
+    process: Process, database: Database
+) -> None:
+    org = {"enterprise_id": "E1", "is_enterprise_install": True}
+    save(process, **org, team_id=None, bot_token="xoxb-org")
+    save(process, enterprise_id="E1", team_id="T2", bot_token="xoxb-2")
+    mention = build_mention(process.slack, "T2", enterprise_id="E1")
+    of_org = build_mention(process.slack, "T2", **org)
+    with process.serving(database) as caller:
+        for said, left in ((mention, ["E1"]), (of_org, [])):
+            for event in GOODBYES * 2:  # Slack sends both, and each perhaps again
+                assert caller.send({**said, "event": event}).status == 200
+                assert process.tenants.list_ids() == left
+
+
+def test_a_goodbye_that_comes_late_leaves_what_is_installed_since(
+    process: Process, database: Database
+) -> None:
+    save(process, team_id="T1", bot_token="xoxb-1")
+    mention = build_mention(process.slack, "T1")
+    with process.serving(database) as caller:
+        for event in GOODBYES:
+            assert caller.send({**mention, "event_time": 1, "event": event}).status == 200
+        assert process.tenants.list_ids() == ["T1"]
 
 
 def test_who_does_not_sign_is_refused_before_anything_is_looked_up(

@@ -5,7 +5,7 @@ from threading import Event
 import pytest
 from sqlalchemy import text
 
-from app import blocks
+from app import abstaining, blocks
 from app.records import Answer, Turn
 from retrieval.db import Database
 from tests.app.bot import Bot, Json, connected, find_rows
@@ -151,7 +151,7 @@ def test_what_is_overheard_when_somebody_asks_for_it_has_an_end_for_them(
         bot.answerer.held[QUESTION].set()
         bot.settle()
     _, answer = slack.messages("C1", message["ts"])
-    assert answer["text"] == "I couldn't find this."
+    assert answer["text"] == f"I couldn't find this. {abstaining.IN_CHANNEL}"
 
 
 def test_asking_again_leaves_the_one_edit(bot: Bot) -> None:

@@ -97,6 +97,11 @@ def test_sources_that_nobody_names_are_told(database: Database, tmp_path: Path) 
     assert unnamed.startswith("note: SOURCES does not name old: ")
     assert "`footnote sync NAME --prune` removes" in unnamed
     assert len(examine(database, tmp_path, None)) == 2  # where there is no such file
+    with database.transaction() as connection:
+        source_states.save_root(connection, "old", str(tmp_path / "wiki"))
+    *_, renamed = examine(database, tmp_path)
+    assert renamed.startswith("error: Source old is named wiki now")
+    assert "`footnote sync old --prune`" in renamed
 
 
 def test_a_file_of_sources_that_is_wrong_is_told(database: Database, tmp_path: Path) -> None:
@@ -108,15 +113,15 @@ def test_dead_letters_are_counted_by_source_and_reason(database: Database, tmp_p
     letters = [Skipped(path=f"{n}.md", reason=f"not UTF-8 at byte {n}") for n in range(5)]
     with database.transaction() as connection:
         dead_letters.save(connection, "wiki", letters)
-        dead_letters.save(connection, "desk", [Skipped(path="a\n.md", reason="empty")])
+        dead_letters.save(connection, "desk", [Skipped(path="a\n.md", reason="empty. Fill it.")])
     many, one = examine(database, tmp_path, None)
     assert many.startswith(
-        "note: 5 files of source wiki are not in the index as they are now, not UTF-8 at byte 0: "
-        "0.md, 1.md, 2.md and 2 more, since 20"
+        "note: 5 files of source wiki are not in the index as they are now: 0.md, 1.md, 2.md and "
+        "2 more, since 20"
     )
-    assert one.startswith(
-        "note: 1 file of source desk is not in the index as it is now, empty: a .md"
-    )
+    assert many.endswith(". Why: not UTF-8 at byte 0.")
+    assert one.startswith("note: 1 file of source desk is not in the index as it is now: a .md, ")
+    assert one.endswith(". Why: empty. Fill it.")
 
 
 def test_pages_on_their_way_out_are_told(database: Database, tmp_path: Path) -> None:

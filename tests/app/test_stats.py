@@ -55,6 +55,7 @@ def test_questions_are_counted_by_what_came_of_them(database: Database) -> None:
     first, second = (ask(database, took_s=seconds) for seconds in (1, 2))
     ask(database, "abstained", took_s=6)
     ask(database, "failed", took_s=0)  # counts in no median
+    ask(database, "failed", took_s=0, error_class="Limited")
     ask(database, "stopped", took_s=0)
     ask(database, "pending")
     ask(database, took_s=9, days_ago=61)
@@ -64,10 +65,11 @@ def test_questions_are_counted_by_what_came_of_them(database: Database) -> None:
     feedback.vote(database, first, "U3", 1)
     feedback.vote(database, second, "U1", 1)
     assert load(database).counts == Counts(
-        asked=6,
+        asked=7,
         answered=2,
         abstained=1,
         failed=1,
+        limited=1,
         stopped=1,
         flagged=1,
         helpful=2,
@@ -316,7 +318,7 @@ LOADED = Stats(
 
 def test_the_json_is_one_line_with_every_sum_to_tenths_of_a_millisecond() -> None:
     line = stats.to_json(LOADED)
-    outcomes = {"answered": 5, "abstained": 2, "failed": 1, "stopped": 0}
+    outcomes = {"answered": 5, "abstained": 2, "failed": 1, "limited": 0, "stopped": 0}
     counts = {"asked": 8, **outcomes, "flagged": 1, "helpful": 3}
     tokens = {"input_tokens": 900, "output_tokens": 80}
     assert json.loads(line) == {

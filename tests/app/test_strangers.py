@@ -8,7 +8,7 @@ import pytest
 from slack_bolt import BoltContext
 from slack_bolt.authorization import AuthorizeResult
 
-from app import blocks, modals
+from app import abstaining, blocks, modals
 from app.feedback import Complaint
 from app.listeners import strangers
 from app.records import Answer
@@ -227,7 +227,7 @@ def test_a_stranger_who_is_answered_votes_but_gets_no_form_and_no_titles(open_bo
     bot = open_bot
     bot.answerer.answers[QUESTION] = NOTHING
     message = bot.ask(QUESTION, user_id=STRANGER)
-    assert message["text"] == NOTHING.text
+    assert message["text"] == f"{NOTHING.text} {abstaining.AMONG_COMPANIES}"
     trace_id = find_rows(bot.database, "traces")[0].trace_id
     view = modals.build_complaint_view(trace_id, Complaint(), None)
     add_document(bot.database, "Queues", "ops/queues.md")

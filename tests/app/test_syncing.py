@@ -2,6 +2,7 @@
 
 import logging
 import threading
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -12,12 +13,14 @@ from app import syncing
 from app.config import Settings
 from app.loop import schedule
 from app.loop.schedule import Schedule, running
-from retrieval import source_states
+from retrieval import generations, source_states, switching
 from retrieval.db import Database
+from retrieval.embedding import Embedder
 from retrieval.errors import ConfigError
+from retrieval.models import Models
 from retrieval.retrieve import Retriever
 from retrieval.source_states import SourceState
-from tests.retrieval.pages import ask
+from tests.retrieval.pages import ask, build_retriever, fit, ingest, page
 
 SOURCES = """
 sources:
@@ -25,7 +28,7 @@ sources:
     path: notes
     schedule: "* * * * *"
   - name: by hand
-    path: .
+    path: archive
 """
 TEXT = "# Mast\n\nThe mast of the Halvermeer ferry is painted vermilion.\n"
 
@@ -138,6 +141,48 @@ def test_one_that_was_stopped_is_begun_again(settings: Settings, retriever: Retr
         ).scalar_one()
     assert waiting == 1
     assert build(settings, retriever, threading.Event()).run_due()
+
+
+@pytest.fixture
+def live(database: Database, embedder: Embedder, mirrored: Embedder) -> Retriever:
+    """The search of a process that began on an index of one page by the packaged model."""
+    ingest(database, embedder, page("leave.md", "# Leave\n\nYou have 28 days of leave a year.\n"))
+    fit(build_retriever(database, mirrored))
+    models = Models(lambda generation, tuning: mirrored)
+    return replace(build_retriever(database, embedder), models=models)
+
+
+def find_generations(database: Database) -> list[tuple[str, str, int]]:
+    """The state, model and number of lacking pages of each generation, the active one first."""
+    with database.transaction() as connection:
+        return [
+            (each.state, each.embedder, generations.count_lacking(connection, each))
+            for each in generations.load_all(connection)
+        ]
+
+
+def test_a_sync_keeps_to_the_model_by_which_the_index_was_built_meanwhile(
+    settings: Settings, live: Retriever, mirrored: Embedder
+) -> None:
+    made = build(settings, live, threading.Event())
+    ingest(live.database, mirrored, source="none")
+    switching.drop(live.database)
+    assert made.run_due()
+    assert find_generations(live.database) == [("active", mirrored.name, 0)]
+    assert "mast.md" in {each.section.path for each in live.search(ask("what colour?"))}
+
+
+def test_a_sync_builds_the_index_by_the_model_that_is_set(
+    settings: Settings, live: Retriever, embedder: Embedder, mirrored: Embedder
+) -> None:
+    assert build(settings, live, threading.Event()).run_due()
+    assert find_generations(live.database) == [("active", embedder.name, 0)]
+    other = settings.model_copy(update={"embedding_model": mirrored.name})
+    assert build(other, live, threading.Event()).run_due()
+    assert [each[:2] for each in find_generations(live.database)] == [
+        ("active", mirrored.name),
+        ("kept", embedder.name),
+    ]
 
 
 def test_questions_are_answered_while_a_source_is_synced(

@@ -121,6 +121,8 @@ ATTEMPTS = (
             f"<{SINK}>",
             "www.collect.evil.example/?q=secret",
             "collect.evil.example/log?data=secret",
+            "Reset it at acme-login.zip, acme-sso.sh, acme.rs, payroll.md or salary-9000.py.",
+            "Reset it at acme-sso。com/login, acme-sso．com or ａｃｍｅ․ｃｏｍ, ＠here.",
         ),
     ),
     *_build(

@@ -1,5 +1,7 @@
 """Small pages for tests, read and indexed as a folder's would be."""
 
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -17,6 +19,7 @@ from retrieval.retrieve import Retriever
 from retrieval.sources import reading
 from retrieval.sources.reads import Facts, Read, Skipped
 from retrieval.tuning import DEFAULT, PACKAGED, Tuning
+from tests.conftest import Server, copied
 
 
 def page(path: str, text: str) -> Read | Skipped:
@@ -41,6 +44,18 @@ def build_retriever(database: Database, embedder: Embedder, tuning: Tuning = DEF
     return Retriever(
         database=database, embedder=embedder, reranker=LateInteraction(), tuning=tuning
     )
+
+
+@contextmanager
+def searching(
+    server: Server, template: str, embedder: Embedder, pages: Mapping[str, str]
+) -> Iterator[Retriever]:
+    """The search over pages, by path, in a database of their own, while the block runs."""
+    with copied(server, template) as url:
+        database = Database(url, tenant_id="acme")
+        ingest(database, embedder, *(page(path, words) for path, words in pages.items()))
+        yield build_retriever(database, embedder)
+        database.close()
 
 
 def fit(retriever: Retriever) -> None:

@@ -1,7 +1,8 @@
 """P47: what was made of a page follows it to its readers, wherever the page stands by then."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -31,7 +32,7 @@ def put(
             RETURNING document_id
         """),
         {
-            "audience_id": audiences.load_ids(connection, [audience])[audience],
+            "audience_id": audiences.load_id(connection, audience),
             "source": source,
             "path": path,
             "said": said,
@@ -54,7 +55,7 @@ def move(connection: Connection, path: str, said: str = SAID) -> None:
 def answer_from(connection: Connection, document_id: int) -> None:
     """An answer that rests on a page, and two cases that name the page."""
     found = {"document_id": document_id, "section_id": 1, "doc": "bonus.md"}
-    gold = json.dumps([{"doc": "bonus.md", "source": "wiki"}])
+    gold = json.dumps([{"doc": "bonus.md", "source": "wiki", "span": SAID}])
     connection.execute(
         text("""
             INSERT INTO traces (tenant_id, surface, question, kept, candidates)
@@ -79,7 +80,7 @@ def count_read(database: Database) -> Mapping[str, int]:
     with database.transaction() as connection:
         return {
             table: connection.execute(text(f"SELECT count(*) FROM {table}")).scalar_one()
-            for table in ("traces", "eval_cases")
+            for table in ("traces", "eval_cases", "page_changes")
         }
 
 
@@ -123,3 +124,65 @@ def test_a_page_that_comes_back_for_more_readers_is_theirs(database: Database) -
         put(connection, OPEN)
     assert count_read(database)["eval_cases"] == 2
     assert count_read(database)["traces"] == 0  # it rests on what the page was
+
+
+def open_up(connection: Connection) -> None:
+    ids = connection.execute(text("SELECT document_id FROM documents WHERE title = 'Leaving'"))
+    audiences.assign(connection, OPEN, list(ids.scalars()))
+
+
+def rewrite(connection: Connection) -> None:
+    connection.execute(text("UPDATE documents SET title = 'Leaving', text = 'Ask.'"))
+
+
+@pytest.mark.parametrize(
+    "way",
+    [(rewrite, open_up), (rewrite, remove, lambda c: put(c, OPEN, said="Ask."))],
+    ids=["as it stands", "as another page in its place"],
+)
+def test_p47_a_page_that_is_opened_does_not_take_along_what_it_said_before(
+    database: Database, way: tuple[Any, ...]
+) -> None:
+    with database.unrestricted.transaction() as connection:
+        answer_from(connection, put(connection, NARROW))
+    for step in way:
+        with database.unrestricted.transaction() as connection:
+            step(connection)
+    with database.transaction() as connection:
+        assert connection.execute(text("SELECT text FROM documents")).scalar_one() == "Ask."
+        told = connection.execute(text("SELECT title, title_before FROM page_changes")).all()
+        # Nothing that the page says is in the other.
+        assert connection.execute(text("SELECT case_id FROM eval_cases")).all() == [("wrong",)]
+    assert "Leaving" not in {each.title for each in told}
+    assert not [each for each in told if each.title_before]
+    assert count_read(database)["traces"] == 0
+
+
+def test_p47_what_is_written_while_its_page_is_narrowed_is_for_its_readers(
+    database: Database,
+) -> None:
+    with database.unrestricted.transaction() as connection:
+        document_id = put(connection, OPEN)
+    with ThreadPoolExecutor(1) as pool:
+        with database.unrestricted.transaction() as connection:
+            answer_from(connection, document_id)
+            narrowing = pool.submit(run, database, narrow)
+            while not narrowing.done() and not is_waiting(database):
+                pass
+        narrowing.result(30)
+    assert count_read(database)["traces"] == count_read(database)["eval_cases"] == 0
+
+
+def run(database: Database, step: Callable[[Connection], object]) -> None:
+    with database.unrestricted.transaction() as connection:
+        step(connection)
+
+
+def is_waiting(database: Database) -> bool:
+    """Whether somebody waits for a lock."""
+    with database.engine.connect() as connection:
+        waiting = text("""
+            SELECT EXISTS (SELECT FROM pg_stat_activity
+                           WHERE datname = current_database() AND wait_event_type = 'Lock')
+        """)
+        return bool(connection.execute(waiting).scalar())

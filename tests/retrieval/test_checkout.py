@@ -233,27 +233,9 @@ def test_the_repository_of_a_hook_that_calls_us_is_left_alone(
 
 def test_sources_have_folders_of_their_own(tmp_path: Path) -> None:
     names = {
-        checkout.find_folder(tmp_path, tenant, Source(name=name, git="x"))
+        checkout.find_folder(tmp_path, tenant, name)
         for tenant in ("acme", "other")
         for name in ("wiki", "desk/../..")
     }
     assert len(names) == 4
     assert all(folder.parent == tmp_path for folder in names)
-
-
-@pytest.mark.parametrize(
-    ("address", "shown"),
-    [
-        ("https://bot:s3cr3t@git.example/x.git", "https://git.example/x.git"),
-        ("https://bot:s3/cr3t@git.example/x.git", "https://git.example/x.git"),
-        ("https://bot:s3?cr3t@git.example/x.git", "https://…"),
-        ("https://git.example/x.git?token=s3@cr3t", "https://…"),
-        ("https://git.example/x.git?token=s3cr3t", "https://git.example/x.git"),
-        ("https://bot:a://b@git.example/x.git", "https://git.example/x.git"),
-        ("bot:s3cr3t@git.example:x.git", "git.example:x.git"),
-        ("git@git.example:x.git", "git.example:x.git"),
-        ("/srv/me@work/x.git", "/srv/me@work/x.git"),
-    ],
-)
-def test_what_is_shown_of_an_address_holds_no_credentials(address: str, shown: str) -> None:
-    assert checkout.hide_credentials(address) == shown

@@ -20,8 +20,8 @@ VALUES (:tenant_id, :audience_id, 's', :path, 't', 'u', 'x', 'h')
 
 def insert(database: Database, path: str, *, tenant_id: str, audience: str = "everyone") -> None:
     with database.transaction() as connection:
-        audience_ids = audiences.load_ids(connection, [(audience,)])
-        values = {"tenant_id": tenant_id, "path": path, "audience_id": audience_ids[(audience,)]}
+        audience_id = audiences.load_id(connection, (audience,))
+        values = {"tenant_id": tenant_id, "path": path, "audience_id": audience_id}
         connection.execute(text(INSERT), values)
 
 

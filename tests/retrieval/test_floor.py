@@ -189,6 +189,21 @@ def test_of_two_copies_the_last_verified_is_kept() -> None:
     assert [each.section for each in apply([old, undated])] == [old.section]
 
 
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [("Travel policy 2026", "Travel policy 2027"), ("Travel policy 2023", "Travel policy 2026")],
+)
+def test_of_two_editions_neither_takes_the_place_of_the_other(one: str, other: str) -> None:
+    pages = [
+        replace(each, section=replace(each.section, title=title))
+        for title, each in (
+            (one, dated(1, "2026-03-01", "forty", 0.9)),
+            (other, dated(2, "2026-11-01", "fifty", 0.8)),
+        )
+    ]
+    assert apply(pages) == tuple(pages)
+
+
 def test_a_newer_part_of_a_page_does_not_take_its_place() -> None:
     old = dated(1, "2024-02-10", "forty", 0.9)
     more = " ".join(f"more{each}" for each in range(60))

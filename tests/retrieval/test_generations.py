@@ -8,7 +8,7 @@ import pytest
 from retrieval import generations
 from retrieval.db import Database
 from retrieval.embedding import Embedder, Vectors
-from retrieval.errors import ConfigError
+from retrieval.errors import ConfigError, OtherBuild
 from retrieval.generations import Generation, chunker_name
 from retrieval.tuning import DEFAULT
 
@@ -83,13 +83,18 @@ def test_all_but_the_active_one_can_be_dropped(database: Database) -> None:
         assert generations.load(connection, "active") is not None
 
 
-def test_one_that_was_begun_is_gone_on_with_and_another_is_dropped(database: Database) -> None:
+def test_one_that_was_begun_is_gone_on_with_and_what_nobody_can_finish_is_dropped(
+    database: Database,
+) -> None:
     first = create(database, embedder())
     assert create(database, embedder()).generation_id == first.generation_id
-    assert create(database, embedder("other")).generation_id != first.generation_id
+    with pytest.raises(OtherBuild, match=rf"or `footnote index drop {first.generation_id}`"):
+        create(database, embedder("other"))
+    changed = create(database, embedder(probe=(0.0, 1.0, 0.0)))  # under the same name
+    assert changed.generation_id != first.generation_id
     with database.transaction() as connection:
-        building = generations.load(connection, "building")
-        assert building is not None and building.embedder == "other"
+        (building,) = generations.load_all(connection)
+        assert building.generation_id == changed.generation_id
 
 
 @pytest.mark.parametrize(

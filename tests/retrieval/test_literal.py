@@ -10,8 +10,8 @@ from retrieval.db import Database
 from retrieval.embedding import Embedder
 from retrieval.records import Candidate
 from retrieval.retrieve import Retriever
-from tests.conftest import Server, copied
-from tests.retrieval.pages import ask, build_retriever, ingest, page
+from tests.conftest import Server
+from tests.retrieval.pages import ask, build_retriever, ingest, page, searching
 
 # Each page that holds an identifier beside others that say more of what is asked.
 PAGES = {
@@ -80,11 +80,8 @@ PAGES = {
 @pytest.fixture(scope="module")
 def pages(server: Server, template: str, embedder: Embedder) -> Iterator[Retriever]:
     """The search over the pages above; no test writes to them."""
-    with copied(server, template) as url:
-        database = Database(url, tenant_id="acme")
-        ingest(database, embedder, *(page(path, body) for path, body in PAGES.items()))
-        yield build_retriever(database, embedder)
-        database.close()
+    with searching(server, template, embedder, PAGES) as retriever:
+        yield retriever
 
 
 @pytest.mark.parametrize(

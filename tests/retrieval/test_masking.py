@@ -6,6 +6,7 @@ import random
 import string
 from collections.abc import Mapping
 from pathlib import Path
+from time import process_time
 
 import pytest
 from sqlalchemy import text
@@ -13,7 +14,7 @@ from sqlalchemy import text
 from app import citations
 from app.generate.quoted import Quoter
 from app.records import Turn
-from retrieval import masking
+from retrieval import masking, passwords
 from retrieval.db import Database
 from retrieval.embedding import Embedder
 from retrieval.masking import MASK
@@ -56,6 +57,8 @@ SECRETS = {
     "sendgrid": f"SG.{draw(22)}.{draw(43)}",
     "jwt": ".".join([encode({"alg": "HS256", "typ": "JWT"}), encode({"sub": draw(10)}), draw(43)]),
     "private key": PEM,
+    "telegram": f"{draw(9, '123456789')}:AA{draw(33)}",
+    "apr1": f"$apr1${draw(8)}${draw(22)}",
 }
 # What is written, and what of it is the secret.
 WRITTEN = {
@@ -105,6 +108,40 @@ WRITTEN = {
     "https://halvermeer.blob.example/c?sv=2022-11-02&sig=q7Hn2vXk9LwPz4RtYb8Ms1Df%3D": (
         "q7Hn2vXk9LwPz4RtYb8Ms1Df%3D"
     ),
+    "| System | Login | Kennwort |\n|---|---|---|\n|  | admin | K3ttleDrum99 |": "K3ttleDrum99",
+    "| | Password |\n|---|---|\n| bob | K3ttleDrum99 |": "K3ttleDrum99",
+    "| System || Password |\n|---|---|---|\n| db1 || K3ttle\\|Drum99 |": "K3ttle\\|Drum99",
+    "| Host | Password (prod) |\n|---|---|\n| db1 | K3ttleDrum99 |": "K3ttleDrum99",
+    "| DB_PASSWORD | of the database | K3ttleDrum99 |": "K3ttleDrum99",
+    "username     = app\npassword     = K3ttleDrum99\n": "K3ttleDrum99",
+    "Password       :     K3ttleDrum99": "K3ttleDrum99",
+    'password: "K3ttle Drum 99"': "K3ttle Drum 99",
+    "Password: `K3ttle Drum, 99`, as ever": "K3ttle Drum, 99",
+    "password: K3ttle9,Drum;stick'99<b and more": "K3ttle9,Drum;stick'99<b",
+    "Password: K3ttleDrum99<br>User: bob": "K3ttleDrum99",
+    "**Password: K3ttle|Drum99**, (password: K3ttle|Drum99)": "K3ttle|Drum99",
+    "[pw: K3ttle|Drum99](https://halvermeer.example)": "K3ttle|Drum99",
+    "Server=db1;Password=K3ttle;Drum99;Encrypt=true": "K3ttle;Drum99",
+    f"password: {'K3ttle' * 20}": "K3ttle" * 20,
+    "postgres://app:k@ttle9@db.halvermeer.example/app": "k@ttle9",
+    f"token: {'q7Hn2vXk9LwPz4RtYb8Ms1Df' * 30}": "q7Hn2vXk9LwPz4RtYb8Ms1Df" * 30,
+    "PGPASSWORD=K3ttleDrum99 psql": "K3ttleDrum99",
+    "PASSWORD_PROD=K3ttleDrum99": "K3ttleDrum99",
+    "DB_PASSWORD_STAGING: K3ttleDrum99": "K3ttleDrum99",
+    "Passwords: K3ttleDrum99": "K3ttleDrum99",
+    "Password (staging): K3ttleDrum99": "K3ttleDrum99",
+    "SECRET_KEY_BASE=9f3c1d7e5b2a8064f1e0c3d2b5a49687": "9f3c1d7e5b2a8064f1e0c3d2b5a49687",
+    "- name: DB_PASSWORD\n  value: K3ttleDrum99\n": "K3ttleDrum99",
+    '<add key="DbPassword" value="K3ttleDrum99"/>': "K3ttleDrum99",
+    "CREATE USER app WITH PASSWORD 'K3ttleDrum99';": "K3ttleDrum99",
+    'Log in with the password "K3ttleDrum99".': "K3ttleDrum99",
+    "### Password\n\n`K3ttleDrum99`\n": "K3ttleDrum99",
+    "Password: admin123": "admin123",
+    "password: ops2024": "ops2024",
+    "The password is 48213377.": "48213377",
+    PEM.removesuffix("\n-----END RSA PRIVATE KEY-----"): (
+        PEM.removesuffix("\n-----END RSA PRIVATE KEY-----")
+    ),
 }
 HARMLESS = [
     "Fixed in commit 3f786850e387550fdab836ed7e6dc881de23001b.",
@@ -137,6 +174,11 @@ HARMLESS = [
     "GET /pages?nextToken=5902rmnmjz5fivko9172xs74c",
     "## Root password\n\nIt is in 1Password, vault ops2.",
     "<password>your-password</password> and mysql -u root -p$MYSQL_PASSWORD -p shop",
+    "| DB_PASSWORD | since v2.14.1 | 1.0.0-beta2 |\n| Password | 120000 |\n| PASSWORD | 8 |",
+    "PASSWORD_MIN_LENGTH=12, the password is 12 long, password: admin, password: support-team",
+    'the password "at least 12 characters", the password `correct horse`, Password (of 8): yes',
+    "- name: DB_PASSWORD\n  valueFrom:\n    secretKeyRef: {name: db2, key: password2}\n",
+    "See http://app:8080/x and mail bob@halvermeer.example; https://app:8080@/",
     "sk-your-key-here, SLACK_BOT_TOKEN=xoxb-your-token, signingkey = A3F1E9C0B827D54E",
 ]
 
@@ -173,6 +215,13 @@ def test_the_sample_has_no_secret() -> None:
     files = sorted(Path(SAMPLE, "docs").rglob("*.md"))
     assert len(files) > 20
     assert [file.name for file in files if masking.find(file.read_text("utf-8"))] == []
+
+
+@pytest.mark.parametrize("repeated", ["-", "|", "password:", "http://a:b@"])
+def test_a_page_of_one_thing_takes_no_time(repeated: str) -> None:
+    start = process_time()
+    list(passwords.find(repeated * (100_000 // len(repeated))))
+    assert process_time() - start < 2
 
 
 def test_what_overlaps_is_masked_as_one_and_offsets_count_characters() -> None:

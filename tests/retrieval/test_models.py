@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
+from copy import copy
 from dataclasses import replace
 from pathlib import Path
 from threading import Event
@@ -14,10 +15,19 @@ import pytest
 from sqlalchemy import event, text
 
 from app import rendering
-from retrieval import audiences, generations, indexing, relevance, switching
+from retrieval import (
+    audiences,
+    generations,
+    indexing,
+    relevance,
+    source_states,
+    switching,
+    sync,
+)
+from retrieval.batches import Target
 from retrieval.db import Database
 from retrieval.embedding import Embedder
-from retrieval.errors import ConfigError, IndexMismatch
+from retrieval.errors import ConfigError, IndexMismatch, OtherBuild
 from retrieval.generations import Generation
 from retrieval.models import RETRY_S, Models, load_for
 from retrieval.records import Query
@@ -381,6 +391,28 @@ def test_a_generation_that_lacks_pages_takes_over_only_when_it_has_them(
     assert find_states(database) == [(new, "active"), (old, "kept")]
 
 
+def test_pages_that_change_while_another_source_is_built_anew_are_as_they_are_now(
+    database: Database, embedder: Embedder, mirrored: Embedder
+) -> None:
+    ingest(database, embedder, LEAVE)
+    ingest(database, embedder, VPN, DESK, source="git")
+    fit(build_retriever(database, mirrored))
+    now = page("vpn.md", "# VPN\n\nSet it to 1400.\n"), page("desk.md", SECRET)
+    changes = iter([now])
+
+    def change(done: int, total: int) -> None:
+        for pages in changes:
+            ingest(database, embedder, *pages, source="git")
+
+    assert ingest(database, mirrored, LEAVE, progress=change).state == "active"
+    assert next(changes, None) is None
+    search = build_retriever(database, mirrored)
+    for audience, paths in (("everyone", {"leave.md", "vpn.md"}), ("channel:C1", {"desk.md"})):
+        found = search.reading_as([audience]).search(ask("leave VPN 1380 1400"))
+        assert {each.section.path for each in found} == paths
+        assert all(("1380" in each.section.text) == (audience != "everyone") for each in found)
+
+
 def test_an_older_text_in_another_generation_is_not_opened_with_its_page(
     database: Database, embedder: Embedder, mirrored: Embedder
 ) -> None:
@@ -448,6 +480,8 @@ def test_a_switch_is_refused_with_what_to_do(
         connection.execute(text("UPDATE generations SET state = 'building' WHERE state = 'ready'"))
     with pytest.raises(ConfigError, match=r"is half built. Run `footnote ingest`"):
         switch(new)
+    with pytest.raises(ConfigError, match=rf"calibrate CASES --apply --generation {new}`"):
+        replace(build_retriever(database, mirrored), generation_id=new).check()
     with pytest.raises(ConfigError, match="There is no generation 7000"):
         switch(7000)
     with pytest.raises(ConfigError, match="Run `footnote index switch` to another one first"):
@@ -456,6 +490,33 @@ def test_a_switch_is_refused_with_what_to_do(
     with pytest.raises(ConfigError, match="no generation beside"):
         switching.drop(database)
     assert find_states(database) == [(old, "active")]
+
+
+def test_a_build_by_another_model_does_not_end_the_one_before(
+    database: Database, embedder: Embedder, mirrored: Embedder
+) -> None:
+    ingest(database, embedder, LEAVE, VPN)
+    ingest(database, mirrored, LEAVE, VPN)
+    with database.transaction() as connection:
+        connection.execute(text("UPDATE generations SET state = 'building' WHERE state = 'ready'"))
+        source_states.begin(connection, "wiki", "/wiki")
+    states = find_states(database)
+    (_, (half, _)) = states
+    third: Any = copy(embedder)
+    third.name = "third"
+    failing = pytest.raises(OtherBuild, match=rf"EMBEDDING_MODEL=.* or `footnote index drop {half}")
+    with failing, sync.noting_failures(database, "wiki"):
+        ingest(database, third, LEAVE, VPN)
+    assert find_states(database) == states
+    assert find_rows(database, "SELECT error, started_at FROM sources") == [(None, None)]
+    assert ingest(database, embedder, LEAVE, VPN).state == "active"  # back without hassle
+    assert ingest(database, mirrored, LEAVE, VPN).state == "ready"
+    with database.transaction() as connection:  # one that this Footnote cannot finish
+        connection.execute(
+            text("UPDATE generations SET state = 'building', chunker = '' WHERE state = 'ready'")
+        )
+    assert ingest(database, third, LEAVE, VPN).generation_id > half
+    assert len(find_states(database)) == 2
 
 
 def test_one_that_is_dropped_while_it_is_built_ends_the_build_with_a_sentence(
@@ -521,5 +582,8 @@ def test_a_page_without_text_is_tried_once(database: Database, embedder: Embedde
         connection.execute(text("UPDATE documents SET text = ' ', content_hash = 'blank'"))
         active = generations.load(connection, "active")
     assert active is not None
-    assert indexing.fill(database, embedder, active, DEFAULT).count == 1
+    target = Target(
+        database=database.unrestricted, embedder=embedder, generation=active, tuning=DEFAULT
+    )
+    assert indexing.fill(target).count == 1
     assert generations_lacking(database) == [0]

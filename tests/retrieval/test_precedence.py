@@ -115,6 +115,52 @@ def test_the_year_may_stand_in_the_path_alone(paths: tuple[str, str]) -> None:
     assert pass_over(old, new) == {1: 2}
 
 
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("Travel policy 2023", "Travel policy 2026"),
+        ("Travel policy v1", "Travel policy v2"),
+        ("Travel policy (old)", "Travel policy"),
+    ],
+)
+@pytest.mark.parametrize("copies", [(), {(1, 2)}])
+@pytest.mark.parametrize("folder", ["hr", "it"])
+def test_an_older_edition_replaces_no_later_one_however_late_it_was_verified(
+    old: str, new: str, copies: Collection[tuple[int, int]], folder: str
+) -> None:
+    one = build(1, 0.9, TODAY, title=old, path="hr/a.md")
+    other = build(2, 0.8, FRESH, title=new, path=f"{folder}/b.md")
+    is_same = bool(copies) or folder == "hr"
+    for pages in ((one, other), (other, one)):
+        assert pass_over(*pages, copies=copies) == ({1: 2} if is_same else {})
+
+
+def test_an_edition_that_is_to_come_replaces_none_and_gives_way_to_that_in_force() -> None:
+    now = build(1, 0.5, date(2026, 3, 1), title="Travel policy 2026")
+    later = build(2, 0.9, date(2026, 11, 1), title="Travel policy 2027")
+    for pages in ((now, later), (later, now)):
+        assert pass_over(*pages) == pass_over(*pages, copies={(1, 2)}) == {2: 1}
+    assert pass_over(later, now, query="caps of 2027") == {}
+    assert pass_over(later) == {}
+    alone = build(3, 0.8, FRESH, title="Travel policy")
+    assert pass_over(later, alone) == pass_over(now, alone) == {}
+
+
+@pytest.mark.parametrize("folder", ["archive", "_archive", "Old"])
+def test_a_page_in_an_archive_is_an_older_one_and_does_not_hold(folder: str) -> None:
+    old = build(1, 0.9, TODAY, title="Expenses", path=f"hr/{folder}/e.md")
+    new = build(2, 0.5, FRESH, title="Expenses", path="hr/e.md")
+    assert pass_over(old, new) == pass_over(new, old) == {1: 2}
+    assert prefer(old, build(3, 0.5)) == [(3, 0.5), (1, 0.45)]
+    assert prefer(old) == [(1, 0.9)]
+
+
+def test_of_many_editions_all_are_passed_over_for_the_one_that_is_left() -> None:
+    years = (2022, 2024, 2027, 2025)
+    pages = [build(year, 0.9, title=f"Travel policy {year}") for year in years]
+    assert pass_over(*pages) == {2022: 2025, 2024: 2025, 2027: 2025}
+
+
 def test_the_edition_that_is_asked_for_stays() -> None:
     old, new = build(1, 0.9, **OLD_POLICY), build(2, 0.5, **NEW_POLICY)
     assert pass_over(old, new, query="meal cap 2023") == {}
@@ -159,6 +205,18 @@ def test_pages_that_name_each_other_are_not_both_lost() -> None:
     one = build(1, 0.9, path="a.md", superseded_by="b.md")
     other = build(2, 0.8, path="b.md", superseded_by="a.md")
     assert len(pass_over(one, other)) == 1
+
+
+def test_a_page_is_replaced_by_the_last_of_those_that_replace_one_another() -> None:
+    over = [
+        build(number, 0.9, title=here, is_superseded=True, superseded_by=there)
+        for number, (here, there) in enumerate(("AB", "BC", "CD"), 1)
+    ]
+    last = build(4, 0.5, title="D")
+    assert pass_over(*over, last) == {1: 4, 2: 4, 3: 4}
+    # One that is below the floor tells what replaces it as well.
+    assert pass_over(over[0], last, replace(over[1], relevance=0.01), over[2]) == {1: 4, 3: 4}
+    assert pass_over(*over) == {}
 
 
 def test_of_copies_the_last_verified_one_is_used() -> None:

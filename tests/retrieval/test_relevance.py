@@ -118,6 +118,20 @@ OTHER_BASES: list[dict[str, Any]] = [
 ]
 
 
+@pytest.mark.parametrize(
+    ("probe", "is_one"), [((0.6, 0.8), True), ((0.6001, 0.7999), True), ((0.8, 0.6), False)]
+)
+def test_a_model_is_not_for_other_weights_of_the_same_name(
+    database: Database, probe: tuple[float, ...], is_one: bool
+) -> None:
+    fitted = model(replace(BASIS, probe=(0.6, 0.8)))
+    with database.transaction() as connection:
+        relevance.save(connection, fitted)
+        found = relevance.find(connection, replace(BASIS, probe=probe))
+        assert found == (fitted if is_one else None)
+        assert relevance.find(connection, BASIS) == fitted
+
+
 def test_the_packaged_model_is_for_nothing_else(retriever: Retriever) -> None:
     for other in OTHER_BASES:
         assert relevance.load_packaged(replace(retriever.basis, **other)) is None
@@ -268,6 +282,7 @@ def test_the_file_of_a_model_has_all_of_it() -> None:
         "certainty": ["rare"],
         "embedder": "m",
         "chunker": "1/2/3",
+        "probe": [],
     }
     assert told["weights"] == {"late": 1.5, "named": 0.0}
     assert told["certainty"] == {"score": 0.7, "rare": 0.0}

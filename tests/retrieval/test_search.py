@@ -16,7 +16,7 @@ from retrieval.generations import Generation
 from retrieval.records import Hit
 from retrieval.tuning import DEFAULT, Tuning
 from tests.conftest import Server, copied
-from tests.retrieval.pages import ask, build_retriever, ingest, page
+from tests.retrieval.pages import ask, build_retriever, find_rows, ingest, page
 
 PAGES = {
     "retry-max.md": "# Worker\n\nSet `RETRY_MAX_COUNT=5` before the start.\n",
@@ -371,6 +371,8 @@ def test_the_rarity_of_a_word_holds_its_stems_in_every_language(abroad: Database
         ("Bis wann muss ich den Urlaubsantrag stellen?", "urlaub.md"),
         ("Jusqu'à quand déposer mes notes de frais ?", "frais.md"),
         ("経費精算の申請はいつまでですか", "keihi.md"),
+        ("How do I request Urlaub?", "urlaub.md"),  # in English, with a word of the page
+        ("When are the notes de frais due?", "frais.md"),
     ],
 )
 def test_a_question_is_answered_from_a_page_in_its_language(
@@ -378,6 +380,14 @@ def test_a_question_is_answered_from_a_page_in_its_language(
 ) -> None:
     found = build_retriever(abroad, embedder).retrieve(ask(question))
     assert found.kept[0].section.path == path
+
+
+def test_an_english_question_with_a_japanese_word_finds_its_page_first(
+    abroad: Database, embedder: Embedder
+) -> None:
+    question = ask("What is the deadline for 経費精算?")
+    first, *_ = build_retriever(abroad, embedder).retrieve(question).candidates
+    assert first.section.path == "keihi.md"
 
 
 def test_hits_are_ranked_from_one_and_no_deeper_than_asked(
@@ -445,13 +455,11 @@ def insert_chunks(database: Database, count: int, *, seed: int) -> Vectors:
             text("""
                 INSERT INTO chunks (tenant_id, generation_id, section_id, ordinal,
                                     heading_path, text, embedding, token_vectors)
-                SELECT tenant_id, generation_id, section_id, 0, '{}', 'x', :vector, ''
-                FROM sections WHERE ordinal = :ordinal
+                SELECT tenant_id, generation_id, section_id, 0, '{}', 'x', vector, ''
+                FROM sections JOIN unnest(CAST(:vectors AS halfvec[])) WITH ORDINALITY
+                    AS given (vector, number) ON ordinal = number - 1
             """),
-            [
-                {"vector": HalfVector(vector), "ordinal": ordinal}
-                for ordinal, vector in enumerate(vectors)
-            ],
+            {"vectors": list(map(HalfVector, vectors))},
         )
         generations.refresh_counts(connection, load_active(connection))
     return vectors
@@ -475,17 +483,29 @@ def dense(database: Database, vector: Vectors, tuning: Tuning) -> list[int]:
 
 
 def test_a_small_tenant_next_to_a_big_one_finds_all_of_its_own(
-    database: Database, database_url: str
+    server: Server, database: Database, database_url: str
 ) -> None:
+    name = make_url(database_url).database
+    assert name
+    # As of 60,000 chunks, of which pgvector looks at 20,000 by itself.
+    for setting in ("hnsw.max_scan_tuples = 100", "enable_sort = off", "enable_seqscan = off"):
+        server.execute(f"ALTER DATABASE {name} SET {setting}")
+    index = f"chunks_embedding_{DIMENSION}"
+    (definition,) = find_rows(database, f"SELECT pg_get_indexdef('{index}'::regclass)")[0]
+    server.execute(f"DROP INDEX {index}", database=name)  # built at once, it takes a third
+    insert_chunks(database, 5_000, seed=1)
     small = Database(database_url, tenant_id="small")
-    insert_chunks(database, 2_000, seed=1)
     vectors = insert_chunks(small, 12, seed=2)
-    through_hnsw = replace(DEFAULT, exact_below=0, depth=10)
+    server.execute(definition, database=name)
+    exactly = replace(DEFAULT, depth=10)
+    through_hnsw = replace(exactly, exact_below=0)
     for query in vectors[:3] + 0.1 * vectors[3:6]:
         query /= np.linalg.norm(query)
         brute_force = np.argsort(-(vectors @ query))[:10].tolist()
-        assert dense(small, query, replace(DEFAULT, depth=10)) == brute_force
-        assert dense(small, query, through_hnsw) == brute_force
+        with small.transaction():  # the connection of the pool that the others would take
+            assert dense(small, query, through_hnsw) == brute_force
+        for tuning in (exactly, through_hnsw):
+            assert dense(small, query, tuning) == brute_force
     small.close()
 
 

@@ -1,5 +1,6 @@
 """Sources brought up to date: what is done anew, what is known again, what is removed and when."""
 
+import re
 import shutil
 import signal
 import subprocess
@@ -451,17 +452,35 @@ def test_the_last_page_goes_when_it_is_said_and_those_of_a_whole_folder_do_not(w
     assert wiki.find_paths() == sorted(PAGES)
 
 
-def test_a_source_is_removed_with_all_that_it_has(wiki: Wiki, embedder: Embedder) -> None:
+def test_a_source_is_removed_with_all_that_it_has(
+    wiki: Wiki, embedder: Embedder, tmp_path: Path
+) -> None:
     wiki.write(**{"broken.md": ""})
     wiki.sync()
     other = replace(wiki.source, name="other")
     sync.sync(wiki.syncer, other)
-    assert sync.remove(wiki.database, "wiki") == 4
-    assert sync.remove(wiki.database, "wiki") is None
+    assert sync.remove(wiki.database, tmp_path, "wiki") == 4
+    assert sync.remove(wiki.database, tmp_path, "wiki") is None
     assert wiki.find("SELECT source FROM documents GROUP BY 1") == [("other",)]
     assert wiki.find("SELECT source FROM dead_letters") == [("other",)]
     assert wiki.find("SELECT section_count FROM generations") == [(4,)]
     assert "leave.md" in search(wiki.database, embedder, "days of leave")
+
+
+def test_a_source_that_is_renamed_is_not_open_under_its_old_name(
+    wiki: Wiki, embedder: Embedder
+) -> None:
+    wiki.sync()
+    secret = PageRule(pattern="vpn.md", audience=("channel:C2",))
+    new = replace(wiki.source, name="hr", audience=("channel:C1",), pages=(secret,))
+    other = Source(name="other", path=wiki.docs.with_name("other"))
+    assert sync.narrow_renamed(wiki.database, [wiki.source, other]) == {}
+    assert sync.narrow_renamed(wiki.database, [other, new]) == {"wiki": new}
+    assert search(wiki.database, embedder, "days of leave") == set()
+    found = search(wiki.database, embedder, "days of leave", "everyone", "channel:C1")
+    assert found == {"leave.md", "desk.md", "rota.md"}
+    wiki.sync()  # it was a mistake
+    assert "vpn.md" in search(wiki.database, embedder, "VPN_MTU slow pages")
 
 
 def test_a_page_that_somebody_empties_is_gone(wiki: Wiki) -> None:
@@ -583,6 +602,15 @@ def test_a_folders_own_name_stands_for_one_folder(database: Database, tmp_path: 
     assert name_source(database, handbook, "docs") == "docs"  # said aloud: it has moved
     with pytest.raises(ConfigError, match="--source"):
         name_source(database, wiki, None)
+
+
+def test_a_folder_that_is_named_from_where_one_is_keeps_its_name(
+    wiki: Wiki, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for _ in range(2):
+        assert name_source(wiki.database, Path("wiki"), None) == "wiki"
+        sync.ingest(wiki.syncer, Source(name="wiki", path=Path("wiki")))
 
 
 class Choking:
@@ -796,7 +824,7 @@ def test_a_repository_is_checked_out_and_followed(wiki: Wiki, tmp_path: Path) ->
     assert sync.sync(wiki.syncer, source).new == 1
     assert wiki.find("SELECT source, path FROM documents") == [("code", "leave.md")]
     ((root, revision),) = wiki.find("SELECT root, revision FROM sources")
-    assert (root, revision) == (f"file://localhost{repository.root}", first)
+    assert (root, revision) == (f"localhost{repository.root}/docs", first)
     (repository.root / "docs" / "leave.md").write_text(LEAVE.replace("28", "30"))
     second = repository.commit()
     assert sync.sync(wiki.syncer, source).changed == 1
@@ -807,15 +835,37 @@ def test_a_repository_is_checked_out_and_followed(wiki: Wiki, tmp_path: Path) ->
             sync.sync(wiki.syncer, source)
         assert "s3cret" not in str(raised.value)
     assert wiki.find_paths() == ["leave.md"]
+    assert sync.remove(wiki.database, wiki.syncer.checkouts, "code") == 1
+    assert list(wiki.syncer.checkouts.iterdir()) == []
 
 
-@pytest.mark.parametrize("folder", ["..", "docs/../..", "out"])
-def test_a_folder_outside_the_repository_is_refused(
+def test_what_a_repository_only_points_at_is_told(wiki: Wiki, tmp_path: Path) -> None:
+    repository = Repository(tmp_path / "origin")
+    (repository.root / "docs").mkdir()
+    (repository.root / "docs" / "vpn.md").write_text(VPN)
+    first = repository.commit()
+    source = Source(name="code", git=str(repository.root), folder="docs")
+    sync.sync(wiki.syncer, source)
+    pointer = "version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 12345\n"
+    (repository.root / "docs" / "vpn.md").write_text(pointer)
+    for place in ("docs/inner", "outer"):
+        (repository.root / place).mkdir()
+        repository.git("update-index", "--add", "--cacheinfo", f"160000,{first},{place}")
+    repository.commit()
+    told = {each.path: each.reason for each in sync.sync(wiki.syncer, source).skipped}
+    assert sorted(told) == ["inner", "vpn.md"]
+    assert "submodule" in told["inner"] and "git-lfs" in told["vpn.md"]
+    assert wiki.find("SELECT text FROM documents") == [(VPN,)]
+
+
+@pytest.mark.parametrize("folder", ["..", "docs/../..", "out", "dox"])
+def test_a_folder_that_is_not_in_the_repository_is_refused(
     wiki: Wiki, tmp_path: Path, folder: str
 ) -> None:
     repository = Repository(tmp_path / "origin")
     (repository.root / "out").symlink_to(tmp_path)
     repository.commit(leave=LEAVE)
     source = Source(name="code", git=f"file://{repository.root}", folder=folder)
-    with pytest.raises(ConfigError, match="is not in its repository"):
+    wanted = f"{repository.root} has no folder '{folder}' on its default branch; name one"
+    with pytest.raises(ConfigError, match=re.escape(wanted)):
         sync.sync(wiki.syncer, source)

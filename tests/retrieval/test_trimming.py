@@ -269,6 +269,28 @@ def test_all_but_the_text_of_a_section_is_as_it_was() -> None:
     assert replace(left, text=stored.text) == stored != left
 
 
+@pytest.mark.parametrize(
+    ("sought", "cited", "anchor"),
+    [
+        ("gamma", "gammagamma000", "#three"),
+        ("gamma", "# Page", ""),
+        ("beta_", "beta_beta_000", "#two"),
+        ("alpha", "alphaalpha000", "#one"),
+    ],
+)
+def test_what_is_left_keeps_the_address_of_its_heading(
+    sought: str, cited: str, anchor: str
+) -> None:
+    (section,) = cut(PAGE)
+    headings = ("# Page", ""), ("## One", "#one"), ("## Two", "#two"), ("## Three", "#three")
+    urls = tuple((PAGE.index(heading), f"https://w.example/a{at}") for heading, at in headings)
+    stored = replace(candidate(text=section.text).section, urls=urls)
+    scores = [0.9 if sought in chunk.text else 0.1 for chunk in section.chunks]
+    left = trimming.trim(stored, [interact(section, scores)])
+    assert len(left.text) < len(PAGE)
+    assert left.find_url(left.text.index(cited)) == f"https://w.example/a{anchor}"
+
+
 def test_what_any_reading_of_the_question_is_about_stays() -> None:
     (section,) = cut("\n\n".join(map(prose, ["alder", "birch", "cedar"])))
     alder, birch, cedar = (

@@ -343,7 +343,12 @@ class Workspace:
         self._check_team(params)
         is_told = params.get("include_users") in ("1", "true", True)
         groups = [
-            {"id": group_id, "team_id": TEAM_ID, **({"users": users} if is_told else {})}
+            {
+                "id": group_id,
+                "team_id": TEAM_ID,
+                "handle": group_id.lower(),
+                **({"users": users} if is_told else {}),
+            }
             for group_id, users in self.groups.items()
         ]
         return {"ok": True, "usergroups": groups}

@@ -195,23 +195,6 @@ def test_of_cases_that_nothing_answers_there_is_nothing_to_draw(
     assert "there is no recall@5 to measure" in read(report) and "files" not in report
 
 
-def test_what_is_long_past_is_forgotten(database: Database) -> None:
-    with database.transaction() as connection:
-        for days in (nightly.KEPT_DAYS + 1, nightly.KEPT_DAYS - 1):
-            connection.execute(
-                text("""
-                    INSERT INTO page_changes (tenant_id, changed_at, kind, source, path, title,
-                                              text_hash)
-                    VALUES ('acme', now() - make_interval(days => :days), 'added',
-                            'wiki', 'leave.md', 'Leave', 'x')
-                """),
-                {"days": days},
-            )
-    nightly.conclude(database, Settings(), None, None)
-    with database.transaction() as connection:
-        assert connection.execute(text("SELECT count(*) FROM page_changes")).scalar() == 1
-
-
 def test_without_an_approved_case_nothing_is_run(
     retriever: Retriever, slack: SlackStandIn, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -228,14 +211,14 @@ def find_posted(slack: SlackStandIn) -> list[str]:
     return sorted(re.sub(r"^\d+ |(: | \d{4}-)[\s\S]*", "", text) for text in texts)
 
 
-def test_the_digest_is_posted_once_a_week_and_the_stale_pages_once_a_month(
+def test_the_digest_is_posted_once_a_week(
     retriever: Retriever, slack: SlackStandIn, caplog: pytest.LogCaptureFixture
 ) -> None:
     client = posting.build_client(slack.bot_token, slack.api_url)
     slack.fail_next("chat.postMessage", body={"ok": False, "error": "is_archived"})
     for _ in range(3):  # refused, posted, not due
         nightly.run(retriever, REPORTING, client, progress=ignore)
-    assert find_posted(slack) == ["The week to", "pages to look at"]
+    assert find_posted(slack) == ["The week to"]
     assert "No digest in C7: is_archived" in caplog.text
 
 
@@ -248,7 +231,7 @@ def test_a_digest_that_may_stand_there_is_not_posted_again(
     with retriever.database.transaction() as connection:  # as if it were much later
         connection.execute(text("UPDATE scheduled_runs SET started_at = '2026-01-01'"))
     nightly.run(retriever, REPORTING, client, progress=ignore)
-    assert find_posted(slack) == ["The week to", "pages to look at"]
+    assert find_posted(slack) == ["The week to"]
 
 
 def test_a_run_keeps_what_the_index_was_and_how_each_case_went(retriever: Retriever) -> None:

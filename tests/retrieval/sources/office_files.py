@@ -118,7 +118,7 @@ def build_xlsx() -> bytes:
     """A sheet with merged and two-line cells, an empty one, one with a date and a hidden one."""
     book = openpyxl.Workbook()
     book.properties.modified = MODIFIED
-    book.properties.title = "Allowances"
+    book.properties.title = "Travel allowances"
     sheet = book.active
     assert sheet is not None
     sheet.title = "Meals"

@@ -79,11 +79,7 @@ def test_a_repository_is_a_url_or_a_path(tmp_path: Path, git: str, expected: str
         ("name: a\n    path: b\n    audience:", "source 'a': audience: says nothing. Give it"),
         (
             "name: a\n    path: b\n    pages: [{pattern: x, audience: }]",
-            "source 'a': pages.0.audience: says nothing. Give it a name",
-        ),
-        (
-            "name: a\n    path: b\n  - name: c\n    path: ./b",
-            "sources 'a' and 'c' are the same folder",
+            "source 'a': pages, number 1, audience: says nothing. Give it a name",
         ),
         ("name: a\n    path: b\n    audience: []", "source 'a': audience: An audience has"),
         (
@@ -91,23 +87,75 @@ def test_a_repository_is_a_url_or_a_path(tmp_path: Path, git: str, expected: str
             "source 'a': schedule: has to be",
         ),
         ('name: a\n    path: b\n    schedule: "99 * * * *"', "source 'a': schedule: has to be"),
+        ("name: a\n    path: b\n    schedule: 0 0 */32 * 1#5", "source 'a': schedule: has to be"),
         ("name: a\n    path: b\n    base_url: wiki", "source 'a': base_url: has to begin with"),
         ("name: a\n    path: b\n    base_url: https://w/{slug}", "source 'a': base_url: has to"),
-        ("name: a\n    path: b\n    freshness_days: 0", "source 'a': freshness_days: "),
-        ("name: a\n    path: b\n    anchors: gitlab", "source 'a': anchors: "),
-        ("name: a\n    path: b\n    dates: file", "source 'a': dates: "),
+        *(
+            (
+                f"name: a\n    path: b\n    freshness_days: {days}",
+                "a': freshness_days: has to be a number of days, from 1 to 36500, unquoted.",
+            )
+            for days in ("0", '"90"', "true", "1.5", "[1]")
+        ),
+        ("name: a\n    path: b\n    anchors: gitlab", "anchors: has to be 'github', 'mkdocs' or"),
+        ("name: a\n    path: b\n    dates: file", "source 'a': dates: has to be 'page' or 'git'."),
+        ("name: a\n    path: b\n    owner: 7", "source 'a': owner: has to be text, in quotes"),
+        ("name: a\n    path: b\n    pages: x", "source 'a': pages: has to be a list, as in"),
         ("name: a\n    git: b\n    folder: ../c", "source 'a': folder: has to be a folder"),
         (
             "name: a\n    path: b\n    pages: [{pattern: '!x', owner: o}]",
-            "source 'a': pages.0.pattern: has to be a pattern as in .gitignore",
+            "source 'a': pages, number 1, pattern: has to be a pattern as in .gitignore",
         ),
-        ("name: a\n    path: b\n    pages: [{owner: o}]", "the key 'pages.0.pattern' is missing."),
-        ("name: [a]\n    path: b", "source 1: name: "),
+        (
+            "name: a\n    path: b\n    pages: [{owner: o}]",
+            "source 'a': pages, number 1: the key 'pattern' is missing.",
+        ),
+        (
+            "name: a\n    path: b\n    pages: [{pattern: x}, {pattern: y, ownr: o}]",
+            "source 'a': pages, number 2: there is no key 'ownr'.",
+        ),
+        ("name: a\n    path: b\n    pages: [x]", "pages, number 1: has to be keys with values"),
+        ("name: [a]\n    path: b", "source 1: name: has to be text"),
         ("just words", "source 1: has to be keys with values"),
     ],
 )
 def test_what_is_wrong_is_told_by_source_and_key(tmp_path: Path, lines: str, problem: str) -> None:
     assert problem in fail(tmp_path, f"sources:\n  - {lines}\n")
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("path: nest", "path: ./nest"),
+        ("path: nest/hr", "path: nest"),
+        ("path: link", "path: nest/hr"),
+        ("git: https://g/x.git", "git: https://bot:secret@G/x/"),
+        ("git: git@g:x", "git: ssh://git@g:22/x.git"),
+        ("git: https://g/x, folder: docs/hr", "git: https://g/x, folder: docs/"),
+        ("git: https://g/x, branch: main", "git: https://g/x"),
+        ("git: nest.git", "path: nest/hr"),
+    ],
+)
+def test_no_page_is_in_two_sources(tmp_path: Path, one: str, other: str) -> None:
+    (tmp_path / "nest").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "nest")
+    told = fail(tmp_path, f"sources:\n  - {{name: a, {one}}}\n  - {{name: c, {other}}}")
+    assert told.startswith(": sources 'a' and 'c' have pages in common")
+    assert "`pages` gives parts of a source an audience" in told
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("path: nest", "path: nested"),
+        ("git: https://g/x", "git: https://g/xy"),
+        ("git: https://g/x, folder: docs", "git: https://g/x, folder: docs-hr"),
+        ("git: https://g/x, branch: main", "git: https://g/x, branch: v1"),
+    ],
+)
+def test_two_places_are_two_sources(tmp_path: Path, one: str, other: str) -> None:
+    text = f"sources:\n  - {{name: a, {one}}}\n  - {{name: c, {other}}}"
+    assert len(load_all(tmp_path, text)) == 2
 
 
 @pytest.mark.parametrize(

@@ -132,6 +132,15 @@ def test_code_that_holds_a_fence_stays_whole() -> None:
         ('<div class="language-ts extra"><pre><code>…</code></pre></div>', "ts"),
         ('<pre data-language="SQL">…</pre>', "sql"),
         ('<pre><code class="language-none">…</code></pre>', ""),
+        (
+            '<div class="highlight-python notranslate"><div class="highlight"><pre>…</pre></div>',
+            "python",
+        ),
+        (
+            '<div class="highlight-default notranslate"><div class="highlight"><pre>…</pre></div>',
+            "",
+        ),
+        ('<div class="highlight-box"><pre>…</pre></div>', ""),
     ],
 )
 def test_the_language_of_code(element: str, language: str) -> None:
@@ -245,6 +254,197 @@ def test_a_heading_has_the_id_of_the_section_that_it_opens() -> None:
         "<div class='section' id='day'><h2>Day</h2><p>Two.</p><h2>No id</h2></div></section></main>"
     ).text
     assert text == "# Pay {#pay}\n\nOne.\n\n## Day {#day}\n\nTwo.\n\n## No id\n"
+
+
+@pytest.mark.parametrize(
+    "block",
+    [
+        (  # pymdownx
+            '<div class="language-yaml highlight"><table class="highlighttable"><tr>'
+            '<th colspan="2" class="filename"><span>a.yml</span></th></tr><tr><td class="linenos">'
+            "<div><pre><span></span><span>1</span>\n<span>2</span></pre></div></td>"
+            '<td class="code"><pre><span></span><code>…</code></pre></td></tr></table></div>'
+        ),
+        (  # Sphinx, beside its lines and in them
+            '<p>a.yml</p><div class="highlight-yaml notranslate"><table class="highlighttable"><tr>'
+            '<td class="linenos"><div class="linenodiv"><pre>1\n2</pre></div></td>'
+            '<td class="code"><div class="highlight"><pre>…</pre></div></td></tr></table></div>'
+        ),
+        (
+            '<p>a.yml</p><div class="highlight-yaml notranslate"><div class="highlight"><pre>'
+            '<span class="linenos">1</span>queue:\n<span class="linenos">2</span>  retries: 5\n'
+            "</pre></div></div>"
+        ),
+        (  # rouge
+            '<p>a.yml</p><div class="language-yaml highlighter-rouge"><div class="highlight">'
+            '<pre class="highlight"><code><table class="rouge-table"><tbody><tr>'
+            '<td class="rouge-gutter gl"><pre class="lineno">1\n2\n</pre></td>'
+            '<td class="rouge-code"><pre>…</pre></td></tr></tbody></table></code></pre></div></div>'
+        ),
+    ],
+)
+def test_code_stands_without_the_numbers_of_its_lines(block: str) -> None:
+    code = "queue:\n  retries: 5\n"
+    text = page(f"<main><p>Use:</p>{block.replace('…', code)}<p>Then run.</p></main>").text
+    assert codes(text) == [("yaml", code)]
+    assert [words for kind, words in blocks(text) if kind == "paragraph"] == [
+        *("Use:", "a.yml", "Then run.")
+    ]
+
+
+def test_a_table_of_two_pieces_of_code_stays_one() -> None:
+    text = page("<table><tr><td><pre>a 1</pre></td><td><pre>b 2</pre></td></tr></table>").text
+    assert table(text) == [["`a 1`", "`b 2`"]]
+
+
+def test_what_stands_above_the_line_does_not_change_a_number() -> None:
+    text = page(
+        "<p>10<sup>6</sup> rows, 10<sup>-3</sup> bar, x<sup>n+1</sup>, x<sup>2k</sup>, "
+        "2<sup>k+1</sup>, on the 1<sup>st</sup>, Acme<sup>TM</sup>, Total<sup>a</sup>, "
+        "CO<sub>2</sub>, a<sup><a href='#x'>1</a></sup></p><pre>10<sup>3</sup></pre>"
+        "<table><tr><th>Area</th></tr><tr><td>5 m<sup>2</sup></td></tr></table>"
+    ).text
+    assert blocks(text)[0] == (
+        "paragraph",
+        "10⁶ rows, 10⁻³ bar, xⁿ⁺¹, x^2k, 2^(k+1), on the 1st, AcmeTM, Total^a, CO2, a¹",
+    )
+    assert codes(text) == [("", "10³\n")]
+    assert table(text) == [["Area"], ["5 m²"]]
+
+
+@pytest.mark.parametrize(
+    "tabs",
+    [
+        (  # Docusaurus
+            '<div class="tabs-container"><ul role="tablist"><li role="tab">npm</li>'
+            '<li role="tab">yarn</li></ul><div><div role="tabpanel"><p>One.</p></div>'
+            '<div role="tabpanel" hidden><p>Two.</p></div></div></div>'
+        ),
+        (  # Sphinx
+            '<div class="sphinx-tabs"><div role="tablist"><button aria-controls="a" role="tab">npm'
+            '</button><button aria-controls="b" role="tab">yarn</button></div><div id="a" '
+            'role="tabpanel"><p>One.</p></div><div id="b" hidden="true" role="tabpanel"><p>Two.</p>'
+            "</div></div>"
+        ),
+        (  # MkDocs
+            '<div class="tabbed-set"><input type="radio"><input type="radio"><div '
+            'class="tabbed-labels"><label>npm</label><label>yarn</label></div><div '
+            'class="tabbed-content"><div class="tabbed-block"><p>One.</p></div><div '
+            'class="tabbed-block"><p>Two.</p></div></div></div>'
+        ),
+        (  # Bootstrap
+            '<ul class="nav nav-tabs" role="tablist"><li><button data-bs-target="#a" role="tab">npm'
+            '</button></li><li><a href="#b" role="tab">yarn</a></li></ul><div class="tab-content">'
+            '<div id="a" role="tabpanel"><p>One.</p></div><div id="b" role="tabpanel" '
+            'style="display: none"><p>Two.</p></div></div>'
+        ),
+    ],
+)
+def test_each_panel_of_tabs_stands_below_its_name(tabs: str) -> None:
+    text = page(f"<main><p>Install.</p>{tabs}<p>Run.</p></main>").text
+    assert text == "Install.\n\n**npm**\n\nOne.\n\n**yarn**\n\nTwo.\n\nRun.\n"
+
+
+def test_tabs_within_tabs_and_panels_that_no_tab_shows() -> None:
+    def group(*tabs: tuple[str, str]) -> str:
+        names = "".join(f'<li role="tab">{name}</li>' for name, _ in tabs)
+        panels = "".join(f'<div role="tabpanel" hidden>{words}</div>' for _, words in tabs)
+        return f'<div><ul role="tablist">{names}</ul><div>{panels}</div></div>'
+
+    inner = group(("npm", "<p>One.</p>"), ("yarn", "<p>Two.</p>"))
+    text = page(f"<main>{group(('Linux', inner), ('Mac', '<p>Three.</p>'))}</main>").text
+    assert text == ("**Linux**\n\n**npm**\n\nOne.\n\n**yarn**\n\nTwo.\n\n**Mac**\n\nThree.\n")
+    secret = '<div role="tabpanel" hidden><p>Say 99 euros.</p></div>'
+    assert page(f"<main><p>Pay.</p>{secret}</main>").text == "Pay.\n"
+    hidden = f"<div hidden>{group(('Pay', '<p>Say 99 euros.</p>'))}</div>"
+    assert page(f"<main><p>Pay.</p>{hidden}</main>").text == "Pay.\n"
+
+
+def test_questions_that_are_buttons_stand_above_their_answers() -> None:
+    text = page(
+        '<main><h2 class="accordion-header"><button class="accordion-button" type="button">How do '
+        'I reset it?</button></h2><div><p>At gate 4.</p></div><h2><button aria-controls="when">'
+        'When?</button></h2><div id="when" hidden><p>At 6.</p></div>'
+        '<div class="expand-container"><div class="expand-control">Who?</div><div '
+        'class="expand-content" style="display:none;opacity:0;"><p>Ana.</p></div></div>'
+        "<details><summary><button>Why?</button></summary><p>Since it is.</p></details>"
+        "<h2>Where <button>Copy the link</button></h2><p>Here. <button>Send</button></p></main>"
+    ).text
+    assert headings(text) == ["How do I reset it?", "When?", "Where"]
+    assert [words for kind, words in blocks(text) if kind == "paragraph"] == [
+        *("At gate 4.", "At 6.", "Who?", "Ana.", "Why?", "Since it is.", "Here.")
+    ]
+
+
+def test_what_a_page_sets_apart_stays_and_what_leads_elsewhere_goes() -> None:
+    text = page(
+        '<main><h1>Deploy</h1><aside class="starlight-aside starlight-aside--danger"><p '
+        'aria-hidden="true">Danger</p><p>Never run it twice.</p></aside><aside class="topic"><p '
+        'class="topic-title">Limits</p><p>At most 5.</p></aside><aside class="sidebar"><p '
+        'class="sidebar-title">Port</p><p>It is 80.</p></aside><p>Run it.</p>'
+        '<aside class="site-sidebar"><p>News</p></aside><aside><a href="/a">Next page</a> or '
+        '<a href="/b">another page</a></aside><aside role="complementary"><p>Advert</p></aside>'
+    ).text
+    assert [words for kind, words in blocks(text) if kind == "paragraph"] == [
+        *("Danger", "Never run it twice.", "Limits", "At most 5.", "Port", "It is 80.", "Run it.")
+    ]
+    assert page("<p>Run it twice.</p><aside><p>News</p></aside>").text == "Run it twice.\n"
+
+
+@pytest.mark.parametrize(
+    "items",
+    [
+        (  # Confluence
+            '<ul class="inline-task-list"><li class="checked">Backup</li><li><p>Restore</p></li>'
+        ),
+        (  # Docusaurus
+            '<ul><li><input type="checkbox" checked disabled> Backup</li>'
+            '<li><input type="checkbox" disabled> Restore</li></ul>'
+        ),
+        (  # MkDocs
+            '<ul><li><label><input type="checkbox" checked><span></span></label> Backup</li>'
+            '<li><label><input type="checkbox"><span></span></label> Restore</li></ul>'
+        ),
+        (  # Notion
+            '<ul><li><div class="checkbox checkbox-on"></div> <span>Backup</span></li><li><div '
+            'class="checkbox checkbox-off"></div> <span>Restore</span></li></ul>'
+        ),
+    ],
+)
+def test_what_is_done_and_what_is_open_are_told_apart(items: str) -> None:
+    assert outline(page(f"<main>{items}</main>").text) == ["[x] Backup", "[ ] Restore"]
+
+
+def test_an_item_has_the_number_that_is_written_at_it() -> None:
+    text = page(
+        '<ol start="3"><li>c</li><li value="4">d</li><li value="7">g<ol><li value="2">two</li></ol>'
+        "</li><li>h</li></ol>"
+    ).text
+    assert text.split() == ["3.", "c", "4.", "d", "7.", "g", "2.", "two", "8.", "h"]
+    for number in ("x", "²", "-1"):
+        items = f'<li>a</li><li value="{number}">b</li><li value="5">c</li>'
+        assert page(f'<ol start="{number}">{items}</ol>').text.split()[::2] == ["1.", "2.", "5."]
+
+
+def test_properties_of_a_page_of_notion() -> None:
+    rows = (
+        '<tr class="property-row"><th><span class="icon"></span>Owner</th><td>Ana</td></tr>'
+        "<tr><th>Verified</th><td><time>@March 3, 2026</time></td></tr>"
+    )
+    properties = f'<table class="properties"><tbody>{rows}</tbody></table>'
+    document = page(f'<article class="page"><header><h1>Pay</h1>{properties}</header>x</article>')
+    assert (document.owner, document.verified_at) == ("Ana", date(2026, 3, 3))
+    assert page(f"<main><h1>Pay</h1><p>As in:</p>{properties}</main>").owner is None
+
+
+def test_whom_search_engines_are_told_of_is_no_audience() -> None:
+    for content in ("all", "Developers, end users"):
+        head = f'<meta name="audience" content="{content}">'
+        assert page("<p>Text.</p>", head).audience == ("everyone",)
+    head = '<meta name="audience" content="group:S1">'
+    assert page("<p>Text.</p>", head).audience == ("group:S1",)
+    found = formats.try_read('<meta name="audience" content="group:x"><p>Text.</p>', "a.html")
+    assert isinstance(found, Skipped) and found.before == "hidden"
 
 
 def test_names_of_tabs_stand_apart() -> None:

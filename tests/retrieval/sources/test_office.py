@@ -12,6 +12,8 @@ import pytest
 from docx.enum.style import WD_STYLE_TYPE
 from docx.oxml import OxmlElement
 from docx.oxml.ns import qn
+from openpyxl.cell.rich_text import CellRichText, TextBlock
+from openpyxl.cell.text import InlineFont
 from pptx.util import Inches
 
 from retrieval.chunking import split
@@ -140,6 +142,69 @@ def test_hidden_text_and_the_table_of_contents_of_a_document_are_left_out() -> N
     assert found.notes == ("pieces of hidden text left out: 4",)
 
 
+def test_items_have_the_numbers_that_word_shows() -> None:
+    document = docx.Document()
+    numbering = document.part.numbering_part.numbering_definitions._numbering
+    kind = OxmlElement("w:abstractNum")
+    kind.set(qn("w:abstractNumId"), "90")
+    for level, start in ((0, 4), (1, 1)):
+        added = OxmlElement("w:lvl")
+        added.set(qn("w:ilvl"), str(level))
+        for name, value in (("w:start", str(start)), ("w:numFmt", "decimal")):
+            each = OxmlElement(name)
+            each.set(qn("w:val"), value)
+            added.append(each)
+        kind.append(added)
+    numbering.insert(0, kind)
+    first, again, anew = (numbering.add_num(90) for _ in range(3))
+    anew.add_lvlOverride(ilvl=0).add_startOverride(1)
+
+    def add(text: str, number: int | None = None, level: int = 0) -> None:
+        properties = document.add_paragraph(text)._p.get_or_add_pPr()
+        if number is not None:
+            listed = properties.get_or_add_numPr()
+            listed.get_or_add_ilvl().val, listed.get_or_add_numId().val = level, number
+
+    add("Park", first.numId)
+    add("Brake", first.numId, 1)
+    add("Key", first.numId, 1)
+    add("A note.")
+    add("Plug", first.numId)
+    add("Red", first.numId, 1)
+    document.add_heading("More", 1)
+    add("Wait", again.numId)
+    add("Go", anew.numId)
+    add("Stop", anew.numId)
+    document.add_paragraph("One", style="List Number")
+    document.add_paragraph("Between.")
+    document.add_paragraph("Two", style="List Number")
+    text = read(office_files.save(document), "a.docx").text
+    assert text == (
+        "4. Park\n   1. Brake\n   2. Key\n\nA note.\n\n5. Plug\n   1. Red\n\n# More\n\n"
+        "6. Wait\n\n1. Go\n2. Stop\n\n1. One\n\nBetween.\n\n2. Two\n"
+    )
+
+
+def test_what_stands_above_the_line_is_told_in_every_program() -> None:
+    document = docx.Document()
+    paragraph = document.add_paragraph("10")
+    paragraph.add_run("6").font.superscript = True
+    paragraph.add_run(" rows")
+    assert read(office_files.save(document), "a.docx").text == "10⁶ rows\n"
+    slides = pptx.Presentation()
+    slide = slides.slides.add_slide(slides.slide_layouts[6])
+    paragraph = slide.shapes.add_textbox(0, 0, 10, 10).text_frame.paragraphs[0]
+    for text, baseline in (("10", "0"), ("6", "30000"), (" l of CO", None), ("2", "-25000")):
+        run = paragraph.add_run()
+        run.text = text
+        if baseline:
+            run._r.get_or_add_rPr().set("baseline", baseline)
+    assert "10⁶ l of CO2" in read(office_files.save(slides), "a.pptx").text
+    raised = TextBlock(InlineFont(vertAlign="superscript"), "6")
+    text = sheet(("Rows", "Gas"), (CellRichText("10", raised), CellRichText("CO", "2")))
+    assert table(text)[1] == ["10⁶", "CO2"]
+
+
 def test_a_documents_footnote_stands_where_it_is_referred_to() -> None:
     document = docx.Document()
     paragraph = document.add_paragraph("The limit applies")
@@ -183,7 +248,7 @@ def test_sheets() -> None:
     found = try_read(office_files.build_xlsx(), "allowances.xlsx")
     assert isinstance(found, Read)
     text = found.document.text
-    assert found.document.title == "allowances"
+    assert found.document.title == "Travel allowances"  # its own, and no file's
     assert headings(text) == ["Meals", "Cars"]
     assert table(text, 0) == [
         ["Country", "Daily rate / Full day", "Daily rate / Half day"],
@@ -235,6 +300,42 @@ def test_values_are_written_as_they_are_shown() -> None:
     assert table(text)[1] == ["5.5%", "yes", "2026-01-02 03:04", "1234567.5"]
 
 
+def test_numbers_keep_all_their_digits() -> None:
+    day = date(2024, 1, 2)
+    text = sheet(
+        ("EAN", "Phone", "Postcode", "Leak", "Sum", "Cost", "Share", "Since", "Floor"),
+        (
+            4006381333931,
+            491761234567.0,
+            1234,
+            0.000012,
+            0.1 + 0.2,
+            1234567890.12,
+            1234.5678,
+            day,
+            -1,
+        ),
+        (12345678901, 1e15, 98765, -5e-07, 3.0, -1234.5, 1, day, 3.5),
+        formats={
+            **dict.fromkeys(("A2", "A3"), "0"),
+            **dict.fromkeys(("C2", "C3", "I2", "I3"), "00000"),
+            **dict.fromkeys(("F2", "F3"), "#,##0.00 [$€-407]"),
+            **dict.fromkeys(("G2", "G3"), "0%"),
+            **dict.fromkeys(("H2", "H3"), "dd/mm/yyyy"),
+        },
+    )
+    assert table(text)[1:] == [
+        [
+            *("4006381333931", "491761234567", "01234", "0.000012", "0.3", "1234567890.12"),
+            *("123456.78%", "2024-01-02", "-1"),
+        ],
+        [
+            *("12345678901", "1000000000000000", "98765", "-0.0000005", "3", "-1234.5"),
+            *("100%", "2024-01-02", "3.5"),
+        ],
+    ]
+
+
 def test_p80_a_giant_sheet_is_cut_with_a_note() -> None:
     book = openpyxl.Workbook(write_only=True)
     log = book.create_sheet("Log")
@@ -268,9 +369,11 @@ def test_p80_a_table_of_400_rows_and_the_paragraph_after_it() -> None:
     cells = [cell for row in grid.rows for cell in row.cells]
     for number, cell in enumerate(cells):
         cell.text = f"cell {number}" if number > 1 else ("City", "Rate")[number]
+    cells[401].text = "by day\nby night"
     document.add_paragraph("After the table.")
     found = read(office_files.save(document), "rates.docx")
     assert len(table(found.text)) == 400
+    assert table(found.text)[200] == ["cell 400", "by day<br>by night"]
     assert blocks(found.text)[-1] == ("paragraph", "After the table.")
     sections = split(found, find_words, section_tokens=400, chunk_tokens=100)
     *parts, last = [chunk.text for section in sections for chunk in section.chunks]

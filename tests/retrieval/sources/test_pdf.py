@@ -4,9 +4,10 @@ import io
 from collections.abc import Callable
 
 from reportlab.lib.pagesizes import A4
+from reportlab.lib.styles import getSampleStyleSheet
 from reportlab.lib.units import cm
 from reportlab.pdfgen.canvas import Canvas
-from reportlab.platypus import SimpleDocTemplate, Table, TableStyle
+from reportlab.platypus import ListFlowable, Paragraph, SimpleDocTemplate, Spacer, Table, TableStyle
 
 from retrieval.sources import pdf
 from retrieval.sources.reads import Read, Skipped
@@ -79,6 +80,44 @@ def test_items_below_items_and_lines_that_go_on() -> None:
     assert outline(text) == [
         *("Lock the breaker, which is in room 4", ["hang the red tag"], "Drain the housing")
     ]
+
+
+def test_lists_whose_marks_hang_and_the_paragraphs_after_them() -> None:
+    stream = io.BytesIO()
+    sheet = getSampleStyleSheet()
+    normal = sheet["Normal"]
+
+    def listed(*items: str, **look: object) -> ListFlowable:
+        return ListFlowable([Paragraph(item, normal) for item in items], **look)
+
+    SimpleDocTemplate(stream, pagesize=A4).build(
+        [
+            Paragraph("Tyres", sheet["Heading1"]),
+            Paragraph("42 of them are old, and more than that many are at the depot. " * 3, normal),
+            listed("Old tyres go to hall 3", "Rims to hall 4"),
+            Paragraph("Also:", normal),
+            listed("Valves", "Caps", bulletType="bullet"),
+            Paragraph("Then:", normal),
+            listed("Wash", "Dry", bulletFormat="%s."),
+            Paragraph("Wait for the boss", normal),
+        ]
+    )
+    text = read(stream.getvalue(), "a.pdf").text
+    assert headings(text) == ["Tyres"]
+    assert outline(text, 0) == ["Old tyres go to hall 3", "Rims to hall 4"]
+    assert outline(text, 1) == ["Valves", "Caps"]
+    assert outline(text, 2) == ["Wash", "Dry"]
+    assert [words for kind, words in blocks(text) if kind == "paragraph"][1:] == [
+        *("Also:", "Then:", "Wait for the boss")
+    ]
+
+
+def test_what_stands_above_the_line_belongs_to_its_word() -> None:
+    stream = io.BytesIO()
+    words = "It has 10<super>6</super> rows in 5 m<super>2</super>, with CO<sub>2</sub> in it."
+    normal = getSampleStyleSheet()["Normal"]
+    SimpleDocTemplate(stream, pagesize=A4).build([Spacer(1, 5 * cm), Paragraph(words, normal)])
+    assert read(stream.getvalue(), "a.pdf").text == "It has 10⁶ rows in 5 m², with CO2 in it.\n\n"
 
 
 def test_a_sentence_goes_on_over_the_page() -> None:

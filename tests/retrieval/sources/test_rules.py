@@ -120,6 +120,7 @@ def test_a_page_may_only_be_for_fewer(
     if audience is None:
         assert isinstance(found, Skipped)
         assert found.reason.startswith("its audience")
+        assert ("give it another name" in found.reason) == (own != "group:S3")
     else:
         assert document(found).audience == audience
 
@@ -149,6 +150,7 @@ def test_codeowners_stand_between_page_rules_and_the_source(tmp_path: Path) -> N
                 "* @halvermeer/all  # by default\n/docs/pay/ @halvermeer/finance ana@x.example\n"
                 "/docs/pay/open.md\n"
             ),
+            "CODEOWNERS": "* @halvermeer/root  # GitHub takes the one above first\n",
             "docs/a.md": "# A\n",
             "docs/pay/b.md": "# B\n",
             "docs/pay/c d.md": "# C\n",
@@ -201,9 +203,14 @@ def test_a_clone_without_its_history_says_nothing_of_dates(tmp_path: Path) -> No
         assert document(found).updated_at is None
 
 
-def test_a_folder_without_git_has_no_dates_of_it(tmp_path: Path) -> None:
-    write(tmp_path, {"a.md": "# A\n"})
-    assert document(read(tmp_path, dates="git")["a.md"]).updated_at is None
+def test_a_folder_without_git_has_no_dates_of_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(tmp_path, {"docs/a.md": "# A\n", "other/a.md": "# B\n"})
+    git(tmp_path, "init", "-q", "other")
+    commit(tmp_path / "other", "2026-01-02T03:04:05Z")
+    monkeypatch.setenv("GIT_DIR", str(tmp_path / "other" / ".git"))  # as in a hook of git's
+    assert document(read(tmp_path / "docs", dates="git")["a.md"]).updated_at is None
 
 
 @pytest.mark.parametrize(

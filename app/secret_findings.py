@@ -4,13 +4,12 @@ from collections.abc import Iterator
 from itertools import groupby
 from typing import NamedTuple
 
-from sqlalchemy import text
+from sqlalchemy import Connection, text
 
 from app import findings
 from app.counting import count
 from app.findings import Finding
 from app.mrkdwn import flatten
-from retrieval.db import Database
 
 OWNERS_TOLD, PAGES_TOLD = 20, 10  # of more, how many there are
 NAME_LENGTH = 120
@@ -23,9 +22,9 @@ class _Page(NamedTuple):
     kinds: list[str]
 
 
-def examine(database: Database) -> Iterator[Finding]:
+def examine(connection: Connection) -> Iterator[Finding]:
     """The pages in which secrets were masked, an owner a finding, who has most of them first."""
-    owners = [list(pages) for _, pages in groupby(_load(database), key=lambda page: page.owner)]
+    owners = [list(pages) for _, pages in groupby(_load(connection), key=lambda page: page.owner)]
     for pages in owners[:OWNERS_TOLD]:
         whose = flatten(pages[0].owner, NAME_LENGTH) if pages[0].owner else "nobody known"
         listed = [f"{_show(page)}" for page in pages[:PAGES_TOLD]]
@@ -47,15 +46,14 @@ def _show(page: _Page) -> str:
     return f"{place} ({', '.join(page.kinds)})"
 
 
-def _load(database: Database) -> list[_Page]:
+def _load(connection: Connection) -> list[_Page]:
     """By owner, who has most of them first, and of each those with most kinds first."""
-    with database.unrestricted.transaction() as connection:
-        rows = connection.execute(
-            text("""
-                SELECT owner, source, path, secret_kinds AS kinds FROM documents
-                WHERE secret_kinds <> '{}'
-                ORDER BY count(*) OVER (PARTITION BY owner) DESC, owner,
-                         cardinality(secret_kinds) DESC, source, path
-            """)
-        )
-        return [_Page(*row) for row in rows]
+    rows = connection.execute(
+        text("""
+            SELECT owner, source, path, secret_kinds AS kinds FROM documents
+            WHERE secret_kinds <> '{}'
+            ORDER BY count(*) OVER (PARTITION BY owner) DESC, owner,
+                     cardinality(secret_kinds) DESC, source, path
+        """)
+    )
+    return [_Page(*row) for row in rows]
