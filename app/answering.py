@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from functools import cache, partial
+from functools import partial
 from time import perf_counter
 from typing import TYPE_CHECKING
 from uuid import UUID
@@ -12,7 +12,7 @@ from app import abstaining, freshness, successors, traces
 from app.generate.generator import Generator
 from app.records import Abstention, Answer, Arrival, Turn
 from app.searching import search
-from retrieval.errors import FootnoteError
+from retrieval import audiences
 from retrieval.precedence import Validity
 from retrieval.records import Retrieval
 from retrieval.retrieve import Retriever
@@ -42,10 +42,6 @@ class Writing:
     answer: Answer  # so far, checked like the whole; its end may still change
 
 
-class Narrowed(FootnoteError):
-    """What an answer was made from is not for who asks any more; asking again later helps."""
-
-
 Stage = Searching | Reading | Writing
 Tell = Callable[[Stage], None]  # what it raises ends the answering
 
@@ -62,7 +58,6 @@ class Answerer:
     generator: Generator
     rewriter: "Rewriter | None" = None  # None: questions are worded by rules alone
     freshness_days: int = 365  # a page verified longer ago is cited with a warning
-    name_owners: Callable[[str], str] = str  # the owners of a page as people call them
 
     def reading_as(self, audiences: Iterable[str]) -> "Answerer":
         """The same parts, answering from what one of these audiences may read."""
@@ -110,13 +105,34 @@ class Answerer:
             "generate": round((end - generating) * 1000, 1),
             "total": round((end - start) * 1000, 1),
         }
-        if not traces.is_readable(database, trace_id):
-            raise Narrowed("A page has got another audience.")
+        self._refuse_narrowed(trace_id, retrieval, answer)
         before_saving()
         traces.save_answer(
             database, trace_id, answer, settings=self.generator.settings, stage_ms=stage_ms
         )
+        # Saving may have waited for who narrows them.
+        self._refuse_narrowed(trace_id, retrieval, answer)
         return replace(retrieval, stage_ms=stage_ms), answer
+
+    def _refuse_narrowed(self, trace_id: UUID, retrieval: Retrieval, answer: Answer) -> None:
+        database = self.retriever.database
+        if traces.is_readable(database, trace_id):
+            return
+        # What the trace holds of the question before it was edited may be for fewer people.
+        nearest = answer.nearest and answer.nearest.path
+        pages = {
+            *(each.section.document_id for each in retrieval.kept),
+            *(each.section.document_id for each in retrieval.passed_over),
+            *(
+                each.section.document_id
+                for each in retrieval.candidates
+                if each.section.path == nearest
+            ),
+            *(each.successor.document_id for each in answer.citations if each.successor),
+        }
+        with database.transaction() as connection:
+            if not audiences.may_read(connection, pages):
+                raise traces.Narrowed("A page has got another audience.")
 
     def _generate(self, turns: Sequence[Turn], retrieval: Retrieval, tell: Tell) -> Answer:
         """What the kept sections give, or the words that say why there is no answer."""
@@ -125,11 +141,9 @@ class Answerer:
         replaced = freshness.find_replaced(retrieval)
         named = successors.load_named(self.retriever.database, retrieval)
         replacing = successors.find(retrieval, named)
-        # Once an answer, whatever Slack says of them.
-        name_owners = cache(self.name_owners)
 
         def judge(answer: Answer) -> Answer:
-            marked = freshness.mark(answer.citations, validity, replaced, replacing, name_owners)
+            marked = freshness.mark(answer.citations, validity, replaced, replacing)
             return freshness.open_with_warning(replace(answer, citations=marked), validity)
 
         def write(answer: Answer) -> None:

@@ -1,6 +1,5 @@
 """Answer to Slack messages, under Slack's limits by construction."""
 
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -28,8 +27,6 @@ QUESTION_LENGTH = 500  # of one that is passed on; escaped, it still fits a bloc
 # The action_ids of the buttons.
 FEEDBACK, SAY_MORE, ASK_PERSON, RESOLVED = "feedback", "say_more", "ask_person", "resolved"
 STILL_TRUE = "still_true"
-
-_MARKER = re.compile(r"\[\d+\]")
 
 THANKS: dict[Vote, str] = {
     1: "Thanks, your 👍 is counted. If something is wrong after all, 👎 takes its place.",
@@ -193,7 +190,7 @@ def build_source_line(citation: Citation) -> str:
         facts.append(f"replaced by {successor}" if successor else _quote(citation.replaced))
     facts += map(_quote, citation.differences)
     if citation.owner:
-        facts.append(mrkdwn.escape(_shorten(citation.owner, OWNER_LENGTH)))
+        facts.append(mrkdwn.quote(citation.owner, OWNER_LENGTH))
     return " · ".join(facts)
 
 
@@ -226,47 +223,6 @@ def build_still_true(document_id: int, label: str) -> Block:
         "value": str(document_id),
         "confirm": _STILL_TRUE_CONFIRM,
     }
-
-
-def build_confirmed(shown: Sequence[Block], action_id: str, said: str) -> Message | None:
-    """What is said of the page that a button of a message is for, by its marker if it has one.
-
-    None where the button is gone: somebody else has just pressed it.
-    """
-    buttons = [button for block in shown for button in _find_buttons(block)]
-    button = next((each for each in buttons if each["action_id"] == action_id), None)
-    if button is None:
-        return None
-    line = f"✓ {' '.join([*_MARKER.findall(button['text']['text']), said])}"
-    return Message(text=line, blocks=(mrkdwn.build_context(line),))
-
-
-def put_in_place(shown: Sequence[Block], action_id: str, line: Message) -> tuple[Block, ...] | None:
-    """The blocks of a message of ours as they are, with a line in the place of a button.
-
-    None of an answer that has grown, where Slack shows us only what is below it: to change that
-    might take the answer away.
-    """
-    first = shown[0].get("text") or {}
-    if shown[0]["type"] in ("context", "actions") or str(first.get("text")).startswith("[1] <"):
-        return None
-    changed: list[Block] = []
-    for block in shown:
-        others = [each for each in _find_buttons(block) if each["action_id"] != action_id]
-        if len(others) == len(_find_buttons(block)):
-            changed.append(block)
-            continue
-        if "accessory" in block:
-            changed.append({name: each for name, each in block.items() if name != "accessory"})
-        elif others:
-            changed.append({**block, "elements": others})
-        changed += line.blocks
-    return tuple(changed)
-
-
-def _find_buttons(block: Block) -> list[Block]:
-    elements = [*block.get("elements", ()), block.get("accessory") or {}]
-    return [each for each in elements if each.get("type") == "button"]
 
 
 def _build_still_true_blocks(citations: Sequence[Citation]) -> Iterator[Block]:

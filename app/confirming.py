@@ -2,12 +2,14 @@
 
 import re
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
+from functools import cache, partial
 
 from sqlalchemy import Connection, text
 
 from app.counting import list_names
+from app.records import Citation
 from app.rights import Rights
 from retrieval import editions, verifying
 from retrieval.db import Database
@@ -98,15 +100,18 @@ def load_secret(connection: Connection) -> list[OwnedPage]:
 
 
 def confirm(database: Database, document_ids: Collection[int], by: str) -> int:
-    """Have pages count as verified today, in UTC; how many of them are there for who reads."""
+    """Have pages count as verified today, in UTC; of how many of those that are there for who reads
+    this is new."""
+    verified_at = verifying.build_sql("stated_on", "today")
     with database.transaction() as connection:
         return connection.execute(
             text(f"""
                 UPDATE documents
-                SET confirmed_on = today, confirmed_by = :by,
-                    verified_at = {verifying.build_sql("stated_on", "today")}
+                SET confirmed_on = today, confirmed_by = :by, verified_at = {verified_at}
                 FROM (SELECT {verifying.TODAY} AS today) AS clock
                 WHERE document_id = ANY(:document_ids)
+                AND (confirmed_on, confirmed_by, verified_at)
+                    IS DISTINCT FROM (today, :by, {verified_at})
             """),
             {"document_ids": list(document_ids), "by": by},
         ).rowcount
@@ -136,6 +141,12 @@ def find_owner_names(owner: str | None) -> list[str]:
 def name_owners(owner: str, rights: Rights) -> str:
     """The owners of a page as people call them; as they stand there where Slack does not say."""
     return list_names([_name_owner(each, rights) for each in split_owners(owner)] or [owner])
+
+
+def name_all_owners(citations: Sequence[Citation], rights: Rights) -> tuple[Citation, ...]:
+    """Citations with the same of their pages; of each Slack is asked once, whatever it says."""
+    name = cache(partial(name_owners, rights=rights))
+    return tuple(replace(each, owner=each.owner and name(each.owner)) for each in citations)
 
 
 def _name_owner(owner: str, rights: Rights) -> str:

@@ -1,12 +1,13 @@
 """Which cited pages may no longer hold: long unverified, replaced, or unlike an older one; pure."""
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 from types import MappingProxyType
 
 from app import mrkdwn
+from app.confirming import find_owner_names
 from app.records import Answer, Citation, Successor
 from retrieval import editions
 from retrieval.lexical import build_words
@@ -21,8 +22,8 @@ TITLE_LENGTH = 40
 OWNER_LENGTH = 60  # and of what a page names in its place
 
 # In an answer's Markdown, what can be shown as it is: no style, link, mention or marker.
-# A dot within a word may be that of an address.
-_PLAIN = re.compile(r"(?:[\w ,'@+-]|\.(?= |$))+")
+# A dot may be that of an address, or begin a sentence.
+_PLAIN = re.compile(r"[\w ,'@+-]+")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,14 +43,13 @@ def mark(
     validity: Validity,
     replaced: Sequence[Replaced] = (),
     successors: Mapping[int, Successor | None] = MappingProxyType({}),
-    name_owners: Callable[[str], str] = str,
 ) -> tuple[Citation, ...]:
     """The citations, with a caveat where the page is stale, says that it no longer holds, is
     archived, or where another one is a later edition of it; and with the older pages that each
     differs from.
 
     When editions were verified tells nothing: each shows that itself. Of successors, those of pages
-    by document_id, it is told in place of what these name, and owners as name_owners has them.
+    by document_id, it is told in place of what these name.
     """
 
     def judge(page: Citation) -> Citation:
@@ -59,7 +59,6 @@ def mark(
         is_circle = successor is None and page.document_id in successors
         return replace(
             page,
-            owner=page.owner and name_owners(page.owner),
             is_stale=is_stale,
             is_due=is_stale and not known,
             caveat=_build_caveat(page, known, validity),
@@ -154,11 +153,13 @@ def _name(page: Replaced, other: Citation) -> str:
 
 
 def _build_advice(owner: str | None) -> str:
-    """An address would be a link, so it is told below alone."""
+    """An address would be a link, so it is told below alone; so is a name that Slack has for an
+    id, as no answer keeps those."""
     if not owner:
         return "It names no owner: check before you rely on it."
     shown = mrkdwn.flatten(owner, OWNER_LENGTH)
-    asked = shown if _PLAIN.fullmatch(shown) else "its owner, named below,"
+    is_told = _PLAIN.fullmatch(shown) and not find_owner_names(owner)
+    asked = shown if is_told else "its owner, named below,"
     return f"Ask {asked} before you rely on it."
 
 

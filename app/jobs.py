@@ -13,12 +13,12 @@ from uuid import UUID, uuid4
 from slack_sdk import WebClient
 from slack_sdk.errors import SlackApiError
 
-from app import abstaining, blocks, escalation, fillers, posting, traces, turns
+from app import abstaining, blocks, confirming, escalation, fillers, posting, traces, turns
 from app.answering import Stage, Tell, Writing
 from app.blocks import Message
 from app.fillers import SmallTalk
 from app.limits import Limits
-from app.records import Answer, Arrival, Turn
+from app.records import Answer, Arrival, Citation, Turn
 from app.rights import Rights
 from app.status import Status, describe, describe_wait
 from app.streaming import INTERVAL_S, Stream
@@ -76,6 +76,9 @@ class Superseded(FootnoteError):
     """Another process answers the question as it was edited meanwhile."""
 
 
+# What the asker is told of failures that nobody has to mend.
+SORRY: Mapping[type[Exception], str] = {Busy: posting.BUSY, traces.Narrowed: posting.NARROWED}
+
 End = Literal["own", "given up", "superseded"]
 
 
@@ -94,6 +97,7 @@ class _Job:
     replaced: list[str] = field(default_factory=list)  # … and of those of an answer before it
     earlier: Future[None] | None = None
     is_revised: bool = False
+    cited: tuple[Citation, ...] = ()  # by what is written so far
     end: End | None = None  # None until decided, once: by the job itself, close or revise
 
     def find_seen(self) -> list[str]:
@@ -218,14 +222,17 @@ class Jobs:
         trace_id: UUID | None,
         seen: Sequence[str] = (),
     ) -> None:
-        """The one broad handler: log the traceback, tell the asker, complete the trace.
+        """The one broad handler: log what has to be mended, tell the asker, complete the trace.
 
         Nothing of the question or of the error's text reaches Slack. What is seen of the answer, by
         the ts of its messages, goes: it has no sources below.
         """
         reference = trace_id or uuid4()
         is_deleted = False
-        log.error("Question %s failed", reference, exc_info=error)
+        if isinstance(error, traces.Narrowed):
+            log.info("Question %s rests on what has changed meanwhile", reference)
+        else:
+            log.error("Question %s failed", reference, exc_info=error)
         may_stand_there = isinstance(error, posting.PostLost) and not seen
         if trace_id is not None and arrival.is_unasked and not may_stand_there:
             with _despite_errors("forget what was overheard"):
@@ -238,7 +245,7 @@ class Jobs:
             self._take_back(arrival, seen)
         elif not may_stand_there:
             with _despite_errors("tell the asker"):
-                text = posting.BUSY if isinstance(error, Busy) else posting.FAILURE
+                text = SORRY.get(type(error), posting.FAILURE)
                 message = blocks.build_notice(text.format(reference=reference))
                 told = self._tell(message, arrival, reference, seen)
                 if trace_id is not None and told:
@@ -337,7 +344,7 @@ class Jobs:
         except posting.StoppedByAsker:
             if self._decide(job, "own"):
                 with _despite_errors("complete the trace"):
-                    traces.save_stopped(self._database, trace_id, job.stream.text)
+                    traces.save_stopped(self._database, trace_id, job.stream.text, job.cited)
             if not job.stream.text:
                 self._take_back(job.arrival, job.find_seen())
         except Exception as error:
@@ -363,6 +370,7 @@ class Jobs:
             if job.end is not None:
                 raise Stopped("Footnote was stopped.")
             if isinstance(stage, Writing):
+                job.cited = stage.answer.citations
                 job.stream.grow(stage.answer)
             else:
                 job.status.show(describe(stage))
@@ -374,13 +382,20 @@ class Jobs:
             traces.save_small_talk(self._database, trace_id, kind, SMALL_TALK[kind])
             return SMALL_TALK[kind]
         audiences = self.rights.find_for_question(arrival)
-        past = traces.find_past_answers(self._database.reading_as(audiences), arrival)
+        reading = self._database.reading_as(audiences)
+        past = traces.find_past_answers(reading, arrival)
         if past:
             traces.save_past(self._database, trace_id, past)
         answer = self._answerer.reading_as(audiences).answer(
             turns.read(past, arrival.question), trace_id, before_saving, tell
         )
         self._watch(answer)
+        if not all(traces.is_readable(reading, each.trace_id) for each in past):
+            raise traces.Narrowed("An answer before it has got another audience.")
+        job.cited = answer.citations
+        # In no trace, as names are to go when somebody has themselves forgotten.
+        named = confirming.name_all_owners(answer.citations, self.rights)
+        answer = replace(answer, citations=named)
         if answer.abstained_because and not str(arrival.channel_id).startswith("D"):
             is_shared = self.rights.is_shared(arrival)
             place = abstaining.AMONG_COMPANIES if is_shared else abstaining.IN_CHANNEL

@@ -34,7 +34,9 @@ EMAIL = re.compile(r"(?<![\w.+-])[\w.+-]+@[\w-]+(?:\.[\w-]+)+")
 _UNSAFE_IN_URL = re.compile(r"[\s|<>\"`]")
 # What a cut must leave whole: a link, an escape, inline code, a word.
 _ATOM = re.compile(r"<[^<>]*>|&\w+;|`[^`\n]*`|\s|[^\s<&`]+|.")
-_STYLE_MARK = re.compile(r"(?<!\w)[*_~]|[*_~](?!\w)|`")  # within a word, Slack takes it for text
+# A mark of style, which within a word Slack takes for text; and ours: a footnote's, and what stands
+# between facts.
+_MARK = re.compile(r"(?<!\w)[*_~]|[*_~](?!\w)|`|\[\d+\]|·")
 _STYLES = {"strong": "*", "em": "_", "s": "~"}
 
 
@@ -91,11 +93,11 @@ def link_or_quote(url: str, label: str, length: int, *, most: int) -> str:
 def quote(text: str, length: int) -> str:
     """Somebody's words on one line, at most length characters before they are escaped.
 
-    As code where Slack could take a character for a mark of style. Not for the start of a line,
-    where others mean something.
+    As code where a character could be taken for a mark. Not for the start of a line, where others
+    mean something.
     """
     words = flatten(text, length)
-    if not _STYLE_MARK.search(words):
+    if not _MARK.search(words):
         return escape(words)
     unquoted = words.replace("`", "'")  # mrkdwn has no way to quote a backtick
     return f"`{escape(unquoted)}`"

@@ -37,6 +37,7 @@ FAILURE = (
 BUSY = (
     "Sorry, more is asked of me just now than I can answer soon. Please ask again in a few minutes."
 )
+NARROWED = "The pages that this rests on have changed meanwhile: please ask again."
 NOT_DONE = (
     "Sorry, something broke, so that did not work. Please try again; if that does not help, tell "
     "whoever looks after Footnote this reference: {reference}"

@@ -99,9 +99,9 @@ def purge_person(connection: Connection, user_id: str) -> Purged:
 def purge_page(connection: Connection, page: Key) -> Purged:
     """Delete a page, what answers have of it, and keep it out when its source is read again.
 
-    So do pages with the very same text. An answer that cites one, or names it as nearest or as
-    different, loses its words; a case that rests on no other page goes, any other one loses its
-    answer and those before its question, in which its words may be.
+    So do pages with the very same text. An answer that cites one, or names it as nearest, as what
+    replaces another or as different, loses its words; a case that rests on no other page goes, any
+    other one loses its answer and those before its question, in which its words may be.
     """
     cards = _find_cards(connection)
     copies = purged.find_copies(connection, page)
@@ -126,6 +126,7 @@ def purge_page(connection: Connection, page: Key) -> Purged:
                     AS cited (section_id bigint, document_id bigint, path text)
                 LEFT JOIN sections USING (section_id)
                 WHERE {_IS_OF.format(id=_CITED_ID, path="path")})
+            OR {_TELLS_OF.format(citations="settings #> '{before,citations}'")}
         """),
         "cases": run(f"""
             DELETE FROM eval_cases USING ({_FIND_CASES}) AS named
@@ -333,8 +334,13 @@ _CITED_ID = "coalesce(cited.document_id, sections.document_id)"
 _IS_NAMED = """EXISTS (
     SELECT FROM unnest(CAST(:sources AS text[]), CAST(:paths AS text[])) AS gone (source, path)
     WHERE gone.path = {path} AND gone.source = coalesce({source}, gone.source))"""
-# Which of several older pages an answer names as different, it does not tell: any of those that
-# were passed over for it.
+# SQL: whether citations name one of the pages beside what they cite: as what replaces it or as
+# different. Which of several older pages that is they do not tell: any that was passed over.
+_SUCCESSOR_ID = "CAST(successor ->> 'document_id' AS bigint)"
+_TELLS_OF = f"""EXISTS (
+    SELECT FROM jsonb_to_recordset({{citations}}) AS cited (differs_from jsonb, successor jsonb)
+    WHERE (differs_from <> '[]' AND document_ids && CAST(:document_ids AS bigint[]))
+    OR {_IS_OF.format(id=_SUCCESSOR_ID, path="successor ->> 'path'")})"""
 _FIND_ANSWERS = f"""
     SELECT trace_id, channel_id, answer_ts FROM traces
     WHERE EXISTS (
@@ -345,9 +351,7 @@ _FIND_ANSWERS = f"""
             SELECT FROM jsonb_to_recordset(citations) AS cited (section_id bigint)
             WHERE cited.section_id = found.section_id))
     )
-    OR (document_ids && CAST(:document_ids AS bigint[]) AND EXISTS (
-        SELECT FROM jsonb_to_recordset(citations) AS cited (differs_from jsonb)
-        WHERE differs_from <> '[]'))
+    OR {_TELLS_OF.format(citations="citations")}
 """
 _IS_LEFT = f"""NOT {_IS_NAMED.format(source="gold ->> 'source'", path="gold ->> 'doc'")}"""
 _FIND_CASES = f"""

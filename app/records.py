@@ -18,6 +18,7 @@ class Successor:
     """A page that replaces another one, as whoever asks may read it."""
 
     document_id: int
+    path: str
     title: str
     url: str
 
@@ -44,7 +45,8 @@ class Citation:
     is_stale: bool = False  # it was verified too long ago
     is_due: bool = False  # it is stale, and nothing else is against it: it may be confirmed
     caveat: str | None = None  # why it may no longer hold, in words, with its date if it has one
-    differs_from: tuple[str, ...] = ()  # older pages that it replaces, with their dates
+    # Older pages that it replaces, and an edition to come, with their dates.
+    differs_from: tuple[str, ...] = ()
 
     @property
     def place(self) -> str:
@@ -65,7 +67,7 @@ class Citation:
 
     @property
     def relations(self) -> tuple[str, ...]:
-        """What replaces the page, and what it replaces; with the words of their authors."""
+        """What replaces the page, and what it was preferred to; with the words of their authors."""
         return tuple(filter(None, (self.replaced, *self.differences)))
 
     @property
@@ -75,8 +77,8 @@ class Citation:
 
     @property
     def differences(self) -> tuple[str, ...]:
-        """What the page replaces, in words."""
-        return tuple(f"in place of {page}, which differs" for page in self.differs_from)
+        """What the page was preferred to, in words."""
+        return tuple(f"rather than {page}, which differs" for page in self.differs_from)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

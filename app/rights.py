@@ -16,7 +16,7 @@ from slack_sdk.errors import SlackApiError, SlackClientError
 from slack_sdk.web import SlackResponse
 from sqlalchemy import text
 
-from app import posting
+from app import mrkdwn, posting
 from app.records import Arrival
 from retrieval.db import EVERYONE, Database
 from retrieval.errors import ConfigError, FootnoteError
@@ -29,6 +29,7 @@ PUBLIC = ("public",)
 FRESH_S = 60
 KEPT_S = 300  # for which what Slack said last serves where it says nothing now; both chosen
 MOST_KEPT = 20_000  # answers of Slack
+NAME_LENGTH = 80  # as long as Slack lets them be
 PAGE = 999  # members or channels that Slack tells at once, at most
 # What Slack says of a channel that is not there for us, whatever it has said before.
 UNKNOWN = ("channel_not_found", "method_not_supported_for_channel_type")
@@ -150,6 +151,10 @@ class Rights:
     def open_for_person(self, user_id: str) -> Database:
         """The database, of which is read what may be shown to one person alone."""
         return self._database.reading_as(self.find_for_person(user_id))
+
+    def open_for_channel(self, channel_id: str) -> Database:
+        """The same of what may be shown in a channel."""
+        return self._database.reading_as(self.find_for_channel(channel_id))
 
     def find_for_channel(self, channel_id: str) -> Audiences:
         """Of what is shown in a channel; in our direct messages with a person, that person.
@@ -426,9 +431,14 @@ def _read_person(user: Mapping[str, Any], us: _Us) -> _Person:
         is_guest=bool(user.get("is_restricted") or user.get("is_ultra_restricted")),
         reads=not (user.get("is_bot") or user.get("deleted")),
         email=(profile.get("email") or "").lower() or None,
-        name=profile.get("display_name") or profile.get("real_name") or None,
+        name=_read_name(profile, "display_name") or _read_name(profile, "real_name"),
         team_ids=_read_teams((user.get("team_id"), *_list(in_organisation, "teams"))),
     )
+
+
+def _read_name(profile: Mapping[str, Any], kind: str) -> str | None:
+    """A name on one line; None where nothing of it is seen."""
+    return mrkdwn.flatten(profile.get(kind) or "", NAME_LENGTH) or None
 
 
 def _read_us(told: SlackResponse) -> _Us:

@@ -7,7 +7,6 @@ import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -22,7 +21,6 @@ from slack_sdk.errors import SlackApiError
 
 from app import health, logs, posting, retention, syncing, web
 from app.config import Settings
-from app.confirming import name_owners
 from app.database import open_database
 from app.jobs import Jobs
 from app.limits import Limits
@@ -116,9 +114,7 @@ def build_tenant(
     jobs = Jobs(
         client=client,
         database=database,
-        answerer=MeasuredAnswerer(
-            replace(answerer, name_owners=partial(name_owners, rights=rights)), metrics
-        ),
+        answerer=MeasuredAnswerer(answerer, metrics),
         rights=rights,
         executor=MeasuredExecutor(settings.answer_workers, database, metrics),
         workers=settings.answer_workers,
@@ -282,10 +278,8 @@ def _build_bolt(
     secret = settings.slack_signing_secret
     bolt_log = logging.getLogger("slack_bolt")
     bolt_log.addFilter(_is_no_token_warning)
-    # It shows all of a request that it refuses; `web` says that it did.
-    logging.getLogger("slack_bolt.RequestVerification").setLevel(logging.WARNING)
     with _explained("SLACK_BOT_TOKEN", client):
-        return App(
+        app = App(
             client=client if authorize is None else WebClient(base_url=client.base_url),
             authorize=authorize,
             logger=bolt_log,
@@ -295,6 +289,9 @@ def _build_bolt(
             before_authorize=SslCheck(),
             listener_executor=ThreadPoolExecutor(LISTENER_THREADS, thread_name_prefix="listener"),
         )
+    # It shows all of a request that it refuses; `web` says that it did. Building the app sets it.
+    logging.getLogger("slack_bolt.RequestVerification").setLevel(logging.WARNING)
+    return app
 
 
 def serve_until(

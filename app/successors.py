@@ -61,6 +61,8 @@ def find(retrieval: Retrieval, named: Sequence[Superseded] = ()) -> Mapping[int,
         found[number] = (
             None
             if last.document_id == number
-            else Successor(document_id=last.document_id, title=last.title, url=last.url)
+            else Successor(
+                document_id=last.document_id, path=last.path, title=last.title, url=last.url
+            )
         )
     return found

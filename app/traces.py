@@ -6,18 +6,21 @@ is shown of traces is read as the database is bound.
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict
 from typing import Any
 from uuid import UUID
 
 from pgvector import HalfVector
 from sqlalchemy import Row, text
+from sqlalchemy.exc import OperationalError
 
 from app import fillers
 from app.loop import proposing
-from app.records import Answer, Arrival, OwnQuestion, PastAnswer
+from app.records import Answer, Arrival, Citation, OwnQuestion, PastAnswer
 from app.turns import Standing
-from retrieval.db import Database
+from retrieval.db import DEADLOCK, LOCKED, Database
+from retrieval.errors import FootnoteError
 from retrieval.records import LEGS, Candidate, Retrieval
 
 LOST_AFTER_S = 3_600  # longer than any question waits and is worked on; chosen
@@ -27,6 +30,10 @@ PAST_TOKENS = 2_000
 BYTES_A_TOKEN = 4  # of UTF-8: about what English has; other scripts have fewer characters in them
 # Other answers in a channel that began between the first and the last message of one; chosen.
 MOST_BETWEEN = 200
+
+
+class Narrowed(FootnoteError):
+    """What an answer is made of has other readers by now, or is gone; asking again helps."""
 
 
 def claim(database: Database, arrival: Arrival) -> UUID | None:
@@ -74,7 +81,7 @@ def save_retrieval(
 ) -> None:
     """Add what was searched for, its vector, all that was found with its scores, and what was kept.
 
-    tokens are what wording the queries cost.
+    tokens are what wording the queries cost. Raises Narrowed.
     """
     # What went unanswered for one name is told by it, however the questions were worded.
     unknown = {"unknown": list(retrieval.unknown)} if retrieval.unknown else {}
@@ -100,9 +107,9 @@ def save_retrieval(
 def save_past(database: Database, trace_id: UUID, past: Sequence[PastAnswer]) -> None:
     """Add that a question is answered with others before it in mind.
 
-    Who may not read those may not read this answer, either.
+    Who may not read those may not read this answer, either. Raises Narrowed.
     """
-    with database.unrestricted.transaction() as connection:
+    with _giving_way(), database.unrestricted.transaction() as connection:
         connection.execute(
             text("""
                 UPDATE traces
@@ -145,27 +152,41 @@ def save_answer(
     settings: Mapping[str, object],
     stage_ms: Mapping[str, float],
 ) -> None:
-    """Complete the trace with the answer; settings, stage_ms and tokens add to the search's."""
+    """Complete the trace with the answer; settings, stage_ms and tokens add to the search's.
+
+    Raises Narrowed.
+    """
     nearest = {"nearest": asdict(answer.nearest)} if answer.nearest else {}
     _update(
         database,
         trace_id,
-        "answer = :answer, citations = CAST(:citations AS jsonb),"
+        f"answer = :answer, {_CITE},"
         " abstained_because = :abstained_because, tokens = tokens || CAST(:tokens AS jsonb),"
         " settings = settings || CAST(:settings AS jsonb),"
         " stage_ms = stage_ms || CAST(:stage_ms AS jsonb),"
-        " document_ids = document_ids || CAST(:successors AS bigint[]),"
         " outcome = :outcome, completed_at = clock_timestamp()",
         answer=answer.text if answer.text_for_others is None else answer.text_for_others,
-        citations=json.dumps([asdict(citation) for citation in answer.citations], default=str),
         abstained_because=answer.abstained_because,
         tokens=json.dumps(dict(answer.tokens)),
         settings=json.dumps({**settings, **nearest}),
         stage_ms=json.dumps(dict(stage_ms)),
-        # The answer names them.
-        successors=[each.successor.document_id for each in answer.citations if each.successor],
         outcome="abstained" if answer.abstained_because else "answered",
+        **_cite(answer.citations),
     )
+
+
+# SQL: what an answer cites, and the pages that it names in their place.
+_CITE = (
+    "citations = CAST(:citations AS jsonb),"
+    " document_ids = document_ids || CAST(:successors AS bigint[])"
+)
+
+
+def _cite(citations: Sequence[Citation]) -> dict[str, object]:
+    return {
+        "citations": json.dumps([asdict(citation) for citation in citations], default=str),
+        "successors": [each.successor.document_id for each in citations if each.successor],
+    }
 
 
 def save_small_talk(database: Database, trace_id: UUID, kind: str, answer: Answer) -> None:
@@ -194,16 +215,21 @@ def forget(database: Database, trace_id: UUID) -> None:
         )
 
 
-def save_stopped(database: Database, trace_id: UUID, seen: str) -> None:
-    """Complete the trace of a question whose asker had seen enough with what was seen.
+def save_stopped(
+    database: Database, trace_id: UUID, seen: str, citations: Sequence[Citation]
+) -> None:
+    """Complete the trace of a question whose asker had seen enough with what was seen, and what it
+    cites.
 
     Its tokens are those of rewording alone: Claude tells what is billed only at the end.
     """
     _update(
         database,
         trace_id,
-        "outcome = 'stopped', answer = nullif(:seen, ''), completed_at = clock_timestamp()",
+        "outcome = 'stopped', answer = nullif(:seen, ''), completed_at = clock_timestamp(),"
+        f" {_CITE}",
         seen=seen,
+        **_cite(citations),
     )
 
 
@@ -508,8 +534,19 @@ def find_own(
     return [OwnQuestion(**row._mapping) for row in rows]
 
 
+@contextmanager
+def _giving_way() -> Iterator[None]:
+    """Have it be Narrowed where somebody is changing the readers of its pages meanwhile."""
+    try:
+        yield
+    except OperationalError as error:
+        if getattr(error.orig, "sqlstate", None) not in (DEADLOCK, LOCKED):
+            raise
+        raise Narrowed("A page is getting another audience.") from error
+
+
 def _update(database: Database, trace_id: UUID, assignments: str, **values: object) -> None:
-    with database.unrestricted.transaction() as connection:
+    with _giving_way(), database.unrestricted.transaction() as connection:
         connection.execute(
             text(f"UPDATE traces SET {assignments} WHERE trace_id = :trace_id"),
             {"trace_id": trace_id, **values},

@@ -89,6 +89,15 @@ def assign(
     )
 
 
+def may_read(connection: Connection, document_ids: Collection[int]) -> bool:
+    """Whether whoever the connection reads as may read all of these documents."""
+    count = connection.execute(
+        text("SELECT count(*) FROM documents WHERE document_id = ANY(:document_ids)"),
+        {"document_ids": list(document_ids)},
+    ).scalar_one()
+    return bool(count == len(set(document_ids)))
+
+
 def intersect(one: tuple[str, ...], other: tuple[str, ...]) -> tuple[str, ...]:
     """Who may read both what one audience may and what the other may; empty: nobody for sure."""
     for wide in (("public",), ("everyone",)):

@@ -1,10 +1,11 @@
 """The database: engine, schema version, the role that cannot see past its tenant, the server."""
 
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from copy import copy
 from pathlib import Path
+from typing import TypeVar
 
 from alembic import command
 from alembic.config import Config
@@ -23,6 +24,10 @@ MIN_PGVECTOR = (0, 8)  # the first with iterative scans, without which filtered 
 
 EVERYONE = ("everyone", "public")  # what each colleague may read; public: strangers, too
 EVERYTHING = ("*",)  # every audience has it
+DEADLOCK, LOCKED = "40P01", "55P03"  # codes of errors
+MOST_TRIES = 5  # each loses against another who is done a moment later; chosen
+
+T = TypeVar("T")
 
 
 class Database:
@@ -63,6 +68,19 @@ class Database:
         nothing over.
         """
         return self._begin(self.engine)
+
+    def insist(self, work: Callable[[Connection], T]) -> T:
+        """What work gives in a transaction, begun anew where others who hold what it needs wait
+        for what it holds."""
+        for _ in range(MOST_TRIES - 1):
+            try:
+                with self.transaction() as connection:
+                    return work(connection)
+            except OperationalError as error:
+                if getattr(error.orig, "sqlstate", None) != DEADLOCK:
+                    raise
+        with self.transaction() as connection:
+            return work(connection)
 
     def snapshot(self) -> AbstractContextManager[Connection]:
         """As transaction, for reading: every statement sees the rows as the first one did."""

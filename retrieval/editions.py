@@ -32,6 +32,15 @@ _AGE_FOLDER = re.compile(rf"{_ARCHIVE.pattern}|{_YEAR}")
 # Of a rule whose title has no year, where its path has one.
 _RULE = re.compile(rf".*\b(?:{_RULES}|guide)\W*")
 _IN_PATH = re.compile(rf"(?:.*[^a-z0-9])?{_YEAR}")
+# Of a question; "from home" and "in May" may be meant otherwise, and what they bring comes behind.
+_MONTH = (
+    r"(?:january|february|march|april|may|june|july|august|september|october|november|december)"
+)
+_AHEAD = re.compile(
+    r"\b(?:next|will|upcoming|coming|future|from"
+    rf"|(?:in|by|until|as of|starting|beginning) (?:\w+ )?{_MONTH})\b",
+    re.IGNORECASE,
+)
 
 
 class Named(Protocol):
@@ -92,8 +101,14 @@ class _Age:
 
     def is_to_come(self, other: "_Age", today: date) -> bool:
         """Whether it will be in force, and the other is."""
-        is_later = self.kind == other.kind and not other.is_superseded
-        return is_later and other.has_begun(today) and not self.has_begun(today)
+        is_in_force = other.has_begun(today) and not other.is_superseded
+        return is_in_force and not self.has_begun(today)
+
+    def compares(self, other: "_Age") -> bool:
+        """Whether either is known to be the later one; a year and a version tell nothing."""
+        if self.is_superseded != other.is_superseded:
+            return True
+        return self.kind == other.kind and self.number != other.number
 
 
 def is_older(one: Named, other: Named, today: date) -> bool:
@@ -129,7 +144,7 @@ def is_one_work(one: Named, other: Named) -> bool:
 
 def is_one_edition(one: Named, other: Named) -> bool:
     """Whether neither title nor path of two pages says that one is an earlier or later edition."""
-    return _read(one.title, one.path).age == _read(other.title, other.path).age
+    return not _read(one.title, one.path).age.compares(_read(other.title, other.path).age)
 
 
 def gives_way(one: Named, other: Named, today: date) -> bool:
@@ -137,6 +152,17 @@ def gives_way(one: Named, other: Named, today: date) -> bool:
     other, or one that is to come while the other is in force."""
     here, there = _read(one.title, one.path).age, _read(other.title, other.path).age
     return here.is_before(there, today) or here.is_to_come(there, today)
+
+
+def is_to_come(page: Named, today: date) -> bool:
+    """Whether the year of an edition has not begun."""
+    return not _read(page.title, page.path).age.has_begun(today)
+
+
+def asks_ahead(question: str, today: date) -> bool:
+    """Whether a question may be about what will hold."""
+    years = re.findall(rf"\b{_YEAR}\b", question.casefold())
+    return bool(_AHEAD.search(question)) or any(int(year) > today.year % 100 for year in years)
 
 
 def is_archived(path: str) -> bool:

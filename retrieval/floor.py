@@ -45,8 +45,7 @@ def apply(
         copied = [
             at
             for at, each in enumerate(texts)
-            if _is_near_copy(text, each, asked)
-            and editions.is_one_edition(chosen.section, kept[at].section)
+            if _is_near_copy(text, each, asked) and not _are_editions(chosen, kept[at])
         ]
         if not copied:
             kept.append(chosen)
@@ -56,6 +55,12 @@ def apply(
             kept[copied[0]] = replace(chosen, relevance=kept[copied[0]].relevance)
             texts[copied[0]] = text
     return tuple(kept)
+
+
+def _are_editions(one: Candidate, other: Candidate) -> bool:
+    """Whether two are of one work, and known to be earlier and later."""
+    is_one_work = editions.is_one_work(one.section, other.section)
+    return is_one_work and not editions.is_one_edition(one.section, other.section)
 
 
 def _is_newer(one: Candidate, other: Candidate) -> bool:

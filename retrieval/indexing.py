@@ -152,8 +152,7 @@ def _find_doubt(source: str, plan: Plan, *, prune: bool) -> str | None:
 
 def _restate(database: Database, source: str, plan: Plan) -> None:
     """Save all that changed but what is indexed; who may read what before all else."""
-    with database.transaction() as connection:
-        restating.assign(connection, plan.audiences)
+    database.insist(lambda connection: restating.assign(connection, plan.audiences))
     with database.transaction() as connection:
         restating.save(connection, plan.restated)
         dead_letters.save(connection, source, plan.skipped)

@@ -19,9 +19,10 @@ class Secret(NamedTuple):
 
 # Where a name begins: not within a word, but as the second one of dbPassword and PGPASSWORD.
 _START = r"(?:(?<![^\W_])(?:[a-z]{1,12}(?=passw))?|(?-i:(?<=[a-z0-9])(?=[A-Z])))"
+# A number behind a loose one counts something: passes, periods, how many passwords there are.
 _NAME = (
-    r"(?:pass(?:words?|wd|phrase|code)?|pwd?|passw(?:ort|örter)|kennw(?:ort|örter)|mot de passe"
-    r"|contrase(?:ñ|n)a|wachtwoord|has[łl]o)"
+    r"(?:pass(?:word|wd|phrase|code|wort)|kennwort|mot de passe|contrase(?:ñ|n)a|wachtwoord"
+    r"|has[łl]o|(?P<loose>passwords|passwörter|kennwörter|pwd?|pass))"
 )
 _KEY = r"(?:api|access|secret|private|auth|client|account|encryption)"
 _FULL_KEY = rf"{_KEY}[_ -]?(?:key|token|secret)"
@@ -34,7 +35,7 @@ _OF = (
 _MARKS = r"[\"'`*_]{0,3}\s{0,3}[\"'`*_]{0,3}"
 # "The password for the printer on floor two is …"
 _WHOSE = (
-    r"(?:\s(?:for|of|to|on|at|für|von|zu|zum|pour|du|de|para|voor)(?:\s[^\s.:;|=]{1,20}){1,4}?)?"
+    r"(?:\s(?:for|of|to|on|at|für|von|zu|zum|pour|du|de|para|voor)(?:\s[^\s.:;|=]{1,20}){1,5}?)?"
 )
 _SAYS = r"(?:[:=：]{1,2}>?|\b(?:is|ist|lautet|est|es)\b:?)"
 _BETWEEN = rf"{_OF}{_WHOSE}{_MARKS}[ \t]{{0,40}}{_SAYS}[ \t]{{0,40}}{_MARKS}"
@@ -95,7 +96,11 @@ _COMPILED = [
     for kind, patterns in _PATTERNS.items()
     for pattern in patterns
 ]
+# What is no secret where it stands behind "pass": of seasons, flights, mountains and tests.
+_PASS = "pass"
 _LABEL = {
+    _PASS: re.compile(r"[*_`\s]*(?:[\w-]{1,30} ){0,4}pass[*_`:\s]*", re.IGNORECASE),
+} | {
     kind: re.compile(
         rf"[*_`\s]*(?:[\w-]{{1,30}}[ _-]){{0,4}}(?:[a-z]{{1,12}}(?=passw))?{name}{_OF}[*_`:\s]*",
         re.IGNORECASE,
@@ -155,6 +160,8 @@ _NO_SECRET = re.compile(
     re.IGNORECASE | re.VERBOSE,
 )
 _SIGN = re.compile(r"[!@#$%^&*+~]")
+_NO_TICKET = re.compile(r"(?=.*[a-z])(?=.*[A-Z]).*|.*[!@#^&~].*")
+_AS_IN_CODE = re.compile(r"[=\"'`<>]")
 _SAID = re.compile(_SAYS, re.IGNORECASE)
 
 
@@ -166,7 +173,13 @@ def find(text: str) -> Iterator[Secret]:
             head_end, end = _find_ends(kind, match)
             is_said = bool(_SAID.search(match[0]))
             is_alone = is_said and _ends_line(text, end)
-            if _is_secret(kind, text[start:head_end], is_said=is_said, is_alone=is_alone):
+            loose = match.groupdict().get("loose")
+            if _is_secret(
+                _PASS if loose and _is_ticket(match) else kind,
+                text[start:head_end],
+                may_be_number=is_said and not loose,
+                is_alone=is_alone,
+            ):
                 yield Secret(start, end, kind)
     yield from _find_in_tables(text)
 
@@ -197,16 +210,27 @@ def _ends_line(text: str, end: int) -> bool:
     return not re.match(r"[^\S\n]*[^\s\"'`*_|]", text[end : end + 80])
 
 
-def _is_secret(kind: str, text: str, *, is_said: bool, is_alone: bool) -> bool:
+def _is_ticket(match: re.Match[str]) -> bool:
+    """Whether it stands behind "pass" as in prose."""
+    begin, end = match.span("loose")
+    is_in_code = re.match(r"\w", match.string[max(0, begin - 1) : begin]) or _AS_IN_CODE.search(
+        match.string, end, match.start("secret")
+    )
+    return match["loose"].lower() == _PASS and not is_in_code
+
+
+def _is_secret(kind: str, text: str, *, may_be_number: bool, is_alone: bool) -> bool:
     """Whether it is no placeholder and, where words could stand, no word."""
     if kind == "private key":
         return True
     if is_placeholder(text) or _NO_SECRET.fullmatch(text):
         return False
+    if kind == _PASS:
+        return bool(_has_letters_and_digits(text) and _NO_TICKET.fullmatch(text)) and len(text) >= 6
     if kind == "password":
         # "Password: must be twelve characters" says what one has to be.
         has_sign = is_alone and len(text) >= 8 and bool(_SIGN.search(text))
-        is_number = is_said and text.isdecimal()
+        is_number = may_be_number and text.isdecimal()
         return len(text) >= 6 and (_has_letters_and_digits(text) or has_sign or is_number)
     if kind == "key":
         # The name of a key is made of short words: tokens-for-team-2.
@@ -251,8 +275,12 @@ def _find_in_row(cells: Sequence[re.Match[str]], head: Sequence[str | None]) -> 
     ):
         kind = above or left or variable
         alone = _ALONE.fullmatch(cell.string, *cell.span(1)) if kind else None
-        if kind and alone and _is_secret(kind, alone["secret"], is_said=False, is_alone=False):
-            yield Secret(*alone.span("secret"), kind)
+        if (
+            kind
+            and alone
+            and _is_secret(kind, alone["secret"], may_be_number=False, is_alone=False)
+        ):
+            yield Secret(*alone.span("secret"), "password" if kind == _PASS else kind)
 
 
 def _name(cell: str) -> str | None:

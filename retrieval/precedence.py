@@ -59,7 +59,7 @@ def pass_over(
     edition or, where it is to come, by that in force; and by a copy or a page of its title and
     place that was verified later and is no other edition. Only where that is a candidate above the
     floor, and answers about as well. One that has a word of the question that the other has not
-    stays.
+    stays; so does an edition to come, behind the other, where the question asks ahead.
     """
     asked = set(build_words(query).split())
     best = candidates[0].relevance or 0 if candidates else 0
@@ -79,7 +79,18 @@ def pass_over(
                 )
                 break
     left = [each for each in candidates if each.section.section_id not in replaced]
-    return left, _name_last(list(replaced.values()))
+    over = _name_last(list(replaced.values()))
+    if not editions.asks_ahead(query, validity.today):
+        return left, over
+    to_come = {
+        each.section.section_id: each.document_id
+        for each in over
+        if editions.is_to_come(each.section, validity.today) and not each.section.is_superseded
+    }
+    for each in candidates:
+        if document_id := to_come.get(each.section.section_id):
+            _insert_behind(left, each, document_id)
+    return left, [each for each in over if each.section.section_id not in to_come]
 
 
 def _name_last(passed_over: Sequence[PassedOver]) -> list[PassedOver]:
@@ -122,6 +133,14 @@ def prefer(
     return tuple(ordered)
 
 
+def _insert_behind(ordered: list[Candidate], candidate: Candidate, document_id: int) -> None:
+    """Add a candidate behind the best of a document, and no more relevant than that."""
+    found = (pair for pair in enumerate(ordered) if pair[1].section.document_id == document_id)
+    at, best = next(found, (len(ordered), candidate))
+    relevance = min(candidate.relevance or 0, best.relevance or 0)
+    ordered.insert(at + 1, replace(candidate, relevance=relevance))
+
+
 def _insert(ordered: list[Candidate], candidate: Candidate) -> None:
     """Add a candidate before the first that is less relevant; the others keep their order, which
     is not that of relevance alone."""
@@ -159,11 +178,12 @@ def _replaces(new: StoredSection, old: StoredSection, known: _Known) -> bool:
     pair = min(new.document_id, old.document_id), max(new.document_id, old.document_id)
     if not is_one_work and pair not in known.validity.copies:
         return False
-    if editions.is_one_edition(new, old):
-        is_later = _is_verified_later(new, old)
-        return is_later and not _names_more(old, new, known.asked, with_text=True)
-    gives_way = editions.gives_way(old, new, known.validity.today)
-    return gives_way and not _names_more(old, new, known.asked, with_text=not is_one_work)
+    today = known.validity.today
+    if editions.gives_way(old, new, today):
+        return not _names_more(old, new, known.asked, with_text=not is_one_work)
+    is_other = editions.gives_way(new, old, today) or not editions.is_one_edition(new, old)
+    is_later = not is_other and _is_verified_later(new, old)
+    return is_later and not _names_more(old, new, known.asked, with_text=True)
 
 
 def _is_over(section: StoredSection) -> bool:

@@ -37,6 +37,8 @@ class Basis:
         """Whether what was fitted on this one is of use on another."""
         if self != other or not (self.probe and other.probe):
             return self == other
+        if len(self.probe) != len(other.probe):
+            return False
         return float(np.dot(self.probe, other.probe)) >= SAME_MODEL
 
 

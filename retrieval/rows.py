@@ -69,7 +69,7 @@ def write_stored(
         text("""
             SELECT document_id FROM documents
             WHERE document_id = :document_id AND content_hash = :content_hash
-            FOR UPDATE
+            FOR NO KEY UPDATE
         """),
         {
             "document_id": item.page.document_id,

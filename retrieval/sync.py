@@ -61,7 +61,9 @@ def sync(
 
     Why it was not done is noted, too. Raises ConfigError when the source cannot be read.
     """
-    return _bring(syncer, source, _read_all(syncer, source), prune=prune, progress=progress)
+    summary = _bring(syncer, source, _read_all(syncer, source), prune=prune, progress=progress)
+    # Told, and not noted for doctor: a theme, say, is not wanted, and nothing is to be done.
+    return replace(summary, skipped=(*summary.skipped, *_find_submodules(syncer, source)))
 
 
 def ingest(
@@ -145,12 +147,15 @@ def narrow_renamed(database: Database, sources: Sequence[Source]) -> dict[str, S
 
     sources are all that are named.
     """
-    with database.unrestricted.transaction() as connection:
+
+    def narrow(connection: Connection) -> dict[str, Source]:
         roots = {state.source: state.root for state in source_states.load(connection)}
         renamed = catalog.find_renamed(roots, sources)
         for name, source in renamed.items():
             _narrow(connection, replace(source, name=name))
-    return renamed
+        return renamed
+
+    return database.unrestricted.insist(narrow)
 
 
 def name_source(database: Database, root: Path, name: str | None) -> str:
@@ -185,9 +190,12 @@ def _read_for_no_more(syncer: Syncer, source: Source) -> Iterator[Read | Skipped
 
 def _begin(database: Database, source: Source) -> dict[str, Known]:
     """Note that the source is read from now on; its pages, by path, for whom they are by now."""
-    with database.unrestricted.transaction() as connection:
+
+    def begin(connection: Connection) -> dict[str, Known]:
         source_states.begin(connection, source.name, catalog.find_root(source))
         return _narrow(connection, source)
+
+    return database.unrestricted.insist(begin)
 
 
 def _read(
@@ -199,6 +207,9 @@ def _read(
     with syncer.database.transaction() as connection:
         letters = dead_letters.load(connection, source.name)
     yield from folder.read_files(files, folder=docs, source=source, known=hashes, letters=letters)
+
+
+def _find_submodules(syncer: Syncer, source: Source) -> Iterator[Skipped]:
     if source.git is not None:
         root = checkout.find_folder(syncer.checkouts, syncer.database.tenant_id, source.name)
         for path in checkout.find_submodules(root, source.folder):

@@ -10,6 +10,7 @@ import pytest
 from pydantic import SecretStr
 
 from app import abstaining, posting
+from app.abstaining import IN_CHANNEL
 from app.answering import Answerer
 from app.config import Settings
 from app.generate.anthropic import Claude
@@ -219,8 +220,8 @@ def test_an_answer_that_cites_what_no_section_holds_is_not_shown(
     answer = ask(slack, claude, ERR_2041)
     assert "fuse" not in str(answer)
     assert answer["text"] == (
-        "I found related pages, but they don't answer this. I looked in the 35 pages of wiki.\n\n"
-        "Nearest page, may not answer: "
+        "I found related pages, but they don't answer this. I looked in the 35 pages of wiki. "
+        f"{IN_CHANNEL}\n\nNearest page, may not answer: "
         "<https://wiki.halvermeer.example/reference/error-codes.md|Error codes>"
     )
     trace = find_trace(claude)

@@ -12,6 +12,7 @@ from pydantic import SecretStr
 from slack_sdk.socket_mode.builtin import SocketModeClient
 
 from app import health, jobs, posting, web
+from app.abstaining import IN_CHANNEL
 from app.answering import Answerer
 from app.blocks import SAY_MORE
 from app.config import Settings
@@ -268,7 +269,8 @@ def test_whatever_the_end_something_is_said_and_no_sign_stays(
     bot.settle(bot.slack.send_event(event))
     (trace,) = find_rows(bot.database, "traces")
     failure = posting.FAILURE.format(reference=trace.trace_id)
-    assert posts(bot.slack) == [end.text if isinstance(end, Answer) else failure]
+    said = f"{NOTHING.text} {IN_CHANNEL}" if isinstance(end, Answer) else failure
+    assert posts(bot.slack) == [said]
     assert trace.error_class == (None if isinstance(end, Answer) else "RuntimeError")
     assert not is_status_taken or statuses(bot.slack)[-1] == ""
     assert not bot.slack.messages("C1")[0].get("reactions")

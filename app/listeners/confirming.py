@@ -18,8 +18,8 @@ from app.listeners import strangers
 from app.listeners.actions import acknowledge
 from app.rights import Rights, RightsUnknown
 
-THANKS = "Thanks: "
-CONFIRMED = THANKS + "{title} counts as verified today."
+CONFIRMED = "Thanks: {title} counts as verified today."
+CONFIRMED_BY = "✓ {title} confirmed by {name}, {day}"
 GONE = "That page is gone, or not for you to read, so nothing is changed."
 NOT_OWNER = (
     "Only those who look after a page can confirm it, so nothing has changed. {title} {owner}."
@@ -44,43 +44,47 @@ def register(
         if strangers.is_stranger(body, context):
             tell(body, client, GONE)
             return
-        user_id = body["user"]["id"]
+        document_id, user_id = int(body["actions"][0]["value"]), body["user"]["id"]
         try:
-            said = confirm(int(body["actions"][0]["value"]), user_id)
+            said, is_new = confirm(document_id, user_id)
         except RightsUnknown:
-            said = UNKNOWN
+            said, is_new = UNKNOWN, False
         tell(body, client, said)
-        if said.startswith(THANKS):
-            show(body, client, rights.find_name(f"user:{user_id}") or user_id)
+        if is_new:
+            tell_all(body, client, document_id)
 
-    def show(body: dict[str, Any], client: WebClient, name: str) -> None:
-        """Let all who see the button see that the page is confirmed."""
-        said = f"confirmed by {_quote(name)}, {datetime.now(UTC).date()}"
-        message, action_id = body["message"], body["actions"][0]["action_id"]
-        channel_id, ts = body["container"]["channel_id"], message["ts"]
-        line = blocks.build_confirmed(message["blocks"], action_id, said)
-        if line is None:
-            return
-        changed = blocks.put_in_place(message["blocks"], action_id, line)
-        try:
-            if changed:
-                told = Message(text=message["text"], blocks=changed)
-                posting.change(client, channel_id, ts, told)
-            else:
-                posting.tell(client, channel_id, line, thread_ts=message.get("thread_ts", ts))
-        except (SlackClientError, posting.PostLost, *posting.CONNECTION_FAULTS) as error:
-            log.info("Not shown as confirmed in %s: %s", channel_id, type(error).__name__)
-
-    def confirm(document_id: int, user_id: str) -> str:
-        """Have the page count as verified if that person may say so; what they are told."""
+    def confirm(document_id: int, user_id: str) -> tuple[str, bool]:
+        """Have the page count as verified if that person may say so; what they are told, and
+        whether that is new."""
         readable = rights.open_for_person(user_id)
         page = confirming.load_page(readable, document_id)
         if page is None:
-            return GONE
+            return GONE, False
         if not confirming.may_confirm(page, user_id, admins=admins, experts=experts, rights=rights):
-            return _refuse(page, knows_address=rights.find_email(user_id) is not None)
-        is_confirmed = confirming.confirm(readable, [document_id], user_id)
-        return CONFIRMED.format(title=_quote_title(page)) if is_confirmed else GONE
+            return _refuse(page, knows_address=rights.find_email(user_id) is not None), False
+        is_new = confirming.confirm(readable, [document_id], user_id) > 0
+        return CONFIRMED.format(title=_quote_title(page)), is_new
+
+    def tell_all(body: dict[str, Any], client: WebClient, document_id: int) -> None:
+        """Say in the thread who has confirmed the page, unless some who read there may not read it.
+
+        The message with the button stays as it is: of an answer that has grown Slack shows us no
+        more than its end, and what two people press at once would undo each other.
+        """
+        user_id, channel_id = body["user"]["id"], body["container"]["channel_id"]
+        try:
+            page = confirming.load_page(rights.open_for_channel(channel_id), document_id)
+            if page is None:
+                return
+            name = _quote(rights.find_name(f"user:{user_id}") or user_id)
+            line = CONFIRMED_BY.format(
+                title=_quote_title(page), name=name, day=datetime.now(UTC).date()
+            )
+            told = Message(text=line, blocks=(mrkdwn.build_context(line),))
+            thread_ts = body["message"].get("thread_ts") or body["message"]["ts"]
+            posting.tell(client, channel_id, told, thread_ts=thread_ts)
+        except (RightsUnknown, SlackClientError, posting.PostLost) as error:
+            log.info("Not told as confirmed in %s: %s", channel_id, type(error).__name__)
 
     def tell(body: dict[str, Any], client: WebClient, said: str) -> None:
         reader = posting.Reader(

@@ -281,18 +281,17 @@ def list_missed(database: Database, days: int) -> list[str]:
 def count_hidden(database: Database) -> int:
     """How many flagged answers wait for a review that those whom the database reads as may not
     read, and that the reviewers have no message of."""
-
-    def count(readable: Database) -> int:
-        with readable.transaction() as connection:
-            found: int = connection.execute(
-                text("""
-                    SELECT count(*) FROM eval_cases
-                    WHERE state = 'proposed' AND origin = 'flag' AND review_ts IS NULL
-                """)
-            ).scalar_one()
-            return found
-
-    return count(database.unrestricted) - count(database)
+    with database.unrestricted.transaction() as connection:
+        found: int = connection.execute(
+            text("""
+                SELECT count(*) FROM eval_cases
+                WHERE state = 'proposed' AND origin = 'flag' AND review_ts IS NULL
+                AND NOT audience_ids <@ ARRAY(
+                    SELECT audience_id FROM audiences WHERE audience && CAST(:readers AS text[]))
+            """),
+            {"readers": list(database.audiences)},
+        ).scalar_one()
+    return found
 
 
 def choose_part(connection: Connection, case_id: str, *, held_out: bool | None = None) -> None:

@@ -232,12 +232,13 @@ def _post(
         for message in messages:
             ts = posting.tell(client, place, message, thread_ts=first_ts)
             first_ts = first_ts or ts
+            schedule.finish(database, job, month)  # now: who is killed tells none of them again
     except (SlackApiError, posting.PostLost) as error:
         log.error("Stale pages may not be told in %s: %s", place, type(error).__name__)
         if first_ts is None and posting.has_surely_posted_nothing(error):
             schedule.release(database, job, month)
-            return
-    schedule.finish(database, job, month)
+        else:
+            schedule.finish(database, job, month)
 
 
 def _build_page(page: StalePage) -> Block:

@@ -142,9 +142,10 @@ FROM page_changes AS gone JOIN documents AS page
 WHERE kind = 'removed' AND page.text ~ '\S';
 
 -- All of the audiences of what was made of pages for some, each named once; known: what they were
--- so far, which counts on where some page is gone.
+-- so far, which counts on where some page is gone. Volatile, so that it sees the pages as they are
+-- by now, also where what asks for it has waited for somebody.
 CREATE FUNCTION find_audiences(page_ids bigint[], made_for integer[], known integer[])
-RETURNS integer[] LANGUAGE plpgsql STABLE AS $$
+RETURNS integer[] LANGUAGE plpgsql AS $$
 DECLARE
     found integer[] := ARRAY(SELECT audience_id FROM documents WHERE document_id = ANY (page_ids));
 BEGIN
@@ -174,13 +175,14 @@ BEGIN
         AND ((candidate ->> 'section_id')::bigint = ANY (NEW.kept)
              OR candidate ->> 'doc' = NEW.settings #>> '{nearest,path}')
         ORDER BY 1);
-    -- Locked, so that whoever narrows them meanwhile waits until this row is there to follow.
+    -- Held, so that whoever narrows them waits until this row is there to follow. Where somebody is
+    -- at it, this fails at once: waiting for it could have it wait for this row in turn.
     NEW.made_for := ARRAY(
         WITH added AS (
             SELECT audience_id FROM documents
             WHERE document_id = ANY (NEW.document_ids)
             AND document_id <> ALL (coalesce(OLD.document_ids, '{}'))
-            ORDER BY document_id FOR SHARE
+            ORDER BY document_id FOR KEY SHARE NOWAIT
         )
         SELECT unnest(NEW.made_for) UNION SELECT audience_id FROM added ORDER BY 1);
     NEW.audience_ids := find_audiences(NEW.document_ids, NEW.made_for, NEW.audience_ids);
@@ -203,7 +205,7 @@ BEGIN
         PERFORM FROM documents WHERE tenant_id = NEW.tenant_id AND path IN (
             SELECT gold ->> 'doc' FROM jsonb_array_elements(NEW.gold_any || NEW.gold_all) AS gold
             UNION SELECT NEW.page_wrong_path)
-        ORDER BY document_id FOR SHARE;
+        ORDER BY document_id FOR KEY SHARE NOWAIT;
     END IF;
     -- Gone is, too, a page that does not say any more what the case has of it.
     SELECT array_agg(audience_id),
@@ -268,12 +270,9 @@ DECLARE
         SELECT document_id FROM gone_pages WHERE successor_id = ANY (page_ids));
     named jsonb[];
 BEGIN
-    UPDATE traces SET audience_ids = found.audience_ids
-    FROM (
-        SELECT trace_id, find_audiences(document_ids, made_for, audience_ids) AS audience_ids
-        FROM traces WHERE document_ids && followed
-    ) AS found
-    WHERE traces.trace_id = found.trace_id AND traces.audience_ids <> found.audience_ids;
+    UPDATE traces SET audience_ids = find_audiences(document_ids, made_for, audience_ids)
+    WHERE document_ids && followed
+    AND audience_ids <> find_audiences(document_ids, made_for, audience_ids);
 
     named := ARRAY(
         SELECT jsonb_build_object('doc', path) FROM documents WHERE document_id = ANY (page_ids)
@@ -285,6 +284,17 @@ BEGIN
     OR (gold_any || gold_all) @> ANY (
         ARRAY(SELECT jsonb_build_array(each) FROM unnest(named) AS each));
 END $$;
+
+-- A page that gets other readers is locked as one that is deleted: what is made of it waits for no
+-- other change.
+CREATE FUNCTION lock_page() RETURNS trigger LANGUAGE plpgsql
+SECURITY DEFINER SET search_path FROM CURRENT AS $$
+BEGIN
+    PERFORM FROM documents WHERE document_id = OLD.document_id FOR UPDATE;
+    RETURN NEW;
+END $$;
+CREATE TRIGGER lock_page BEFORE UPDATE OF audience_id ON documents
+    FOR EACH ROW WHEN (OLD.audience_id <> NEW.audience_id) EXECUTE FUNCTION lock_page();
 
 CREATE FUNCTION follow_change() RETURNS trigger LANGUAGE plpgsql
 SECURITY DEFINER SET search_path FROM CURRENT AS $$

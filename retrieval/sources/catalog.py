@@ -73,7 +73,8 @@ def load_sources(path: Path) -> tuple[Source, ...]:
         raise ConfigError(f"{path}: two sources are named {twice!r}. Rename one of them.")
     for first, second in combinations(sources, 2):
         if overlap(first, second):
-            branches = " Or name the branch of either, if those are two." if second.git else ""
+            is_open = any(each.git and not each.branch for each in (first, second))
+            branches = " Or name the `branch` of a repository, if that is another." * is_open
             raise ConfigError(
                 f"{path}: sources {first.name!r} and {second.name!r} have pages in common, which "
                 "would be there twice, once for the audience of each. Remove one of them: `pages` "
@@ -83,16 +84,32 @@ def load_sources(path: Path) -> tuple[Source, ...]:
 
 
 def overlap(one: Source, other: Source) -> bool:
-    """Whether they are the same folder of files, or one lies in the other."""
-    if one.branch and other.branch and one.branch != other.branch:
-        return False
-    places = _find_place(one), _find_place(other)
+    """Whether they are the same folder of files, or one lies in the other.
+
+    Repositories are the same or not: hosts give names below that of one to another.
+    """
+    if one.git and other.git:
+        repository = addresses.find_place(one.git)
+        if repository is None or repository != addresses.find_place(other.git):
+            return False
+        if one.branch and other.branch and one.branch != other.branch:
+            return False
+        places = PurePosixPath(one.folder), PurePosixPath(other.folder)
+    else:
+        here, there = _find_folder(one), _find_folder(other)
+        if here is None or there is None:
+            return False
+        places = here, there
     return any(here.is_relative_to(there) for here, there in (places, places[::-1]))
 
 
 def find_root(source: Source) -> str:
     """Where a source is, for good: the same for all ways to write its address, and no secret."""
-    return f"{_find_place(source)}{f' on {source.branch}' if source.branch else ''}"
+    if source.git is None:
+        return str(_find_folder(source))
+    folder = f"//{source.folder}" if source.folder else ""
+    branch = f" on {source.branch}" if source.branch else ""
+    return f"{addresses.find_place(source.git) or addresses.HIDDEN}{folder}{branch}"
 
 
 def find_renamed(roots: Mapping[str, str], sources: Sequence[Source]) -> dict[str, Source]:
@@ -100,16 +117,21 @@ def find_renamed(roots: Mapping[str, str], sources: Sequence[Source]) -> dict[st
     names = {source.name for source in sources}
     named = {find_root(source): source for source in sources}
     return {
-        name: named[root] for name, root in roots.items() if name not in names and root in named
+        name: named[root]
+        for name, root in roots.items()
+        if name not in names and root in named and not root.startswith(addresses.HIDDEN)
     }
 
 
-def _find_place(source: Source) -> PurePosixPath:
-    """Folder, or host and path of the repository with the folder in it."""
+def _find_folder(source: Source) -> PurePosixPath | None:
+    """The folder of this machine whose files a source's are; None where they are in none, as those
+    of a branch or of a bare repository."""
     if source.git is None:
         assert source.path is not None  # it is one or the other
         return PurePosixPath(source.path.resolve())
-    return addresses.find_place(source.git) / source.folder
+    place = addresses.find_place(source.git)
+    is_here = place is not None and place.is_absolute() and place.suffix != ".git"
+    return place / source.folder if place and is_here and not source.branch else None
 
 
 class _Loader(yaml.SafeLoader):

@@ -4,6 +4,8 @@ import re
 
 from bs4 import BeautifulSoup, Comment, Tag
 
+from retrieval.sources.reads import Unreadable
+
 HEADINGS = ("h1", "h2", "h3", "h4", "h5", "h6")
 
 # Where known programs put the text; the first that a page has counts.
@@ -40,27 +42,34 @@ _NAMES = re.compile(
 )
 _IDS = ("toc", "catlinks", "sitesub", "contentsub", "jump-to-nav", "attachments", "comments")
 _CONTENTS = re.compile(r"(?:table of )?contents|on this page|in this (?:article|page)|inhalt", re.I)
-_HIDDEN = re.compile(
-    r"display\s*:\s*none|visibility\s*:\s*hidden|font-size\s*:\s*0|opacity\s*:\s*0(?!\.)"
-)
+_HIDDEN = re.compile(r"display\s*:\s*none|font-size\s*:\s*0")
+# What has all of a page in it has it appear once the page is loaded.
+_FADED = re.compile(r"visibility\s*:\s*hidden|opacity\s*:\s*0(?!\.)")
 _KEPT = re.compile(r"h[1-6]|t[drh]|table|tbody|thead|body|html|main|article|section|pre|code")
 
 
 def find_main(soup: BeautifulSoup) -> Tag:
-    """The element that holds the page's text, without furniture; all else is left alone."""
+    """The element that holds the page's text, without furniture; all else is left alone.
+
+    Raises Unreadable where the text is there, but hidden.
+    """
     found = next((element for each in _MAINS if (element := _find(soup, each))), None)
     main = found or soup.body or soup
     _carry_ids(main)
     most = len(main.get_text()) / 2
+    was_hidden = False
     for comment in main.find_all(string=lambda text: isinstance(text, Comment)):
         comment.extract()
     for element in list(main.find_all(True)):
         if element.parent is None or not _is_furniture(element, marked=found is not None):
             continue
         # A page with its text in "content-with-sidebar" has it there all the same.
-        is_unseen = element.name in _GONE or is_hidden(element)
-        if is_unseen or len(element.get_text()) <= most:
+        is_gone = element.name in _GONE
+        if is_gone or _stays_hidden(element) or len(element.get_text()) <= most:
+            was_hidden |= is_hidden(element) and not is_gone and bool(element.get_text(strip=True))
             element.decompose()
+    if was_hidden and not main.get_text(strip=True):
+        raise Unreadable("all of its text is hidden, until a script of the site shows it")
     for listing in list(main.find_all(["ul", "ol"])):
         if listing.parent is not None and _is_contents(listing):
             _drop_contents(listing)
@@ -135,8 +144,11 @@ def _is_of_links(element: Tag) -> bool:
 
 def is_hidden(element: Tag) -> bool:
     """Whether readers do not see it: then it is not for them, and nobody knows who wrote it."""
-    style = str(element.get("style") or "")
-    return element.has_attr("hidden") or bool(_HIDDEN.search(style))
+    return _stays_hidden(element) or bool(_FADED.search(str(element.get("style") or "")))
+
+
+def _stays_hidden(element: Tag) -> bool:
+    return element.has_attr("hidden") or bool(_HIDDEN.search(str(element.get("style") or "")))
 
 
 def _is_contents(listing: Tag) -> bool:

@@ -24,8 +24,10 @@ _MODIFIED = re.compile(r'"dateModified"\s*:\s*"([^"]+)"')
 _PROPERTIES = (
     "div.plugin-tabmeta-details table, table.infobox.page-properties, header > table.properties"
 )
-# Search engines are told of an audience, too: all, developers. Ours are public, or like these.
-_AUDIENCE = re.compile(r"everyone\b|.*:")
+# What search engines are told of an audience; anything else is meant for us, and must be right.
+_FOREIGN = re.compile(
+    r"(?:(?:all|everyone|general|global|developers|end users)(?:\s*,\s*|\s*$))+", re.IGNORECASE
+)
 
 
 def read(data: bytes) -> Page:
@@ -62,7 +64,7 @@ def _find_metas(soup: BeautifulSoup) -> Iterator[tuple[str, str]]:
         name = meta.get("name") or meta.get("property") or meta.get("http-equiv")
         content = str(meta.get("content") or "")
         name = str(name or "").lower()
-        is_foreign = name == "audience" and not _AUDIENCE.match(content)
+        is_foreign = name == "audience" and _FOREIGN.fullmatch(content.strip())
         if name and content and name != "title" and not is_foreign:
             yield name, content
 

@@ -1,6 +1,7 @@
 """Code in HTML pages: its language, and its lines without their numbers."""
 
 import re
+from itertools import pairwise
 
 from bs4 import Tag
 from bs4.element import NavigableString
@@ -12,6 +13,8 @@ _LANGUAGE = re.compile(
 )
 _NO_LANGUAGE = ("none", "text", "plain", "plaintext", "default", "auto")
 _NUMBERS = re.compile(r"[\s\d]*")
+_NUMBER = re.compile(r"[0-9]{1,9}")
+_GUTTER = re.compile(r"line-?no|line-?num|gutter")
 
 
 def find_language(pre: Tag) -> str:
@@ -45,9 +48,26 @@ def _find_numbered(table: Tag) -> Tag | None:
     cells = [block.find_parent("td") for block in blocks]
     if len(blocks) != 2 or table.find_all("td") != cells:
         return None
-    (numbers, code), cell = blocks, cells[1]
-    is_all = cell is not None and cell.get_text(strip=True) == code.get_text(strip=True)
-    return code if is_all and _NUMBERS.fullmatch(numbers.get_text()) else None
+    (numbers, code), (beside, cell) = blocks, cells
+    if beside is None or cell is None or beside.parent is not cell.parent:
+        return None
+    is_all = cell.get_text(strip=True) == code.get_text(strip=True)
+    return code if is_all and (_is_gutter(numbers, beside) or _counts(numbers, code)) else None
+
+
+def _is_gutter(numbers: Tag, cell: Tag) -> bool:
+    """Whether a cell of numbers is named for what it is."""
+    names = f"{numbers.get('class')} {cell.get('class')}"
+    return bool(_GUTTER.search(names) and _NUMBERS.fullmatch(numbers.get_text()))
+
+
+def _counts(numbers: Tag, code: Tag) -> bool:
+    """Whether there is a number for each of several lines, each one more than that before."""
+    found = numbers.get_text().split()
+    lines = code.get_text().strip("\n").split("\n")
+    if not 1 < len(lines) == len(found) or not all(map(_NUMBER.fullmatch, found)):
+        return False
+    return all(int(after) - int(before) == 1 for before, after in pairwise(found))
 
 
 def _put_in_place(code: Tag, table: Tag) -> None:

@@ -35,9 +35,8 @@ def build(element: Tag) -> tuple[str, tuple[str, ...]]:
     for listing in element.select("ol[start]"):
         if not _NUMBER.fullmatch(str(listing["start"])):
             del listing["start"]
-    for item in element.select("ol > li[value]"):
-        if _NUMBER.fullmatch(number := str(item["value"])):
-            _begin_at(item, number)
+    for listing in element.select("ol:has(> li[value])"):
+        _number(listing)
     for table in element.find_all(_is_layout):
         _open_up(table)
     # The innermost first: they follow in the text of a cell of the outer one.
@@ -69,17 +68,22 @@ def _on_one_line(text: NavigableString) -> str:
 _ENDS = ("br", "p", "div", "ul", "ol", "table", "pre", "blockquote", "hr", *HEADINGS)
 
 
-def _begin_at(item: Tag, number: str) -> None:
-    """Have a list of its own begin with an item, unless the number is the item's already."""
-    parent, before = item.parent, item.find_previous_siblings("li")
-    if parent is None or int(str(parent.get("start") or 1)) + len(before) == int(number):
-        return
-    if before:
-        rest = Tag(name="ol")
-        parent.insert_after(rest)
-        rest.extend([item, *item.find_next_siblings()])
-        parent = rest
-    parent["start"] = number
+def _number(listing: Tag) -> None:
+    """Have a list of its own begin with each item that has another number than would follow."""
+    count = int(str(listing.get("start") or 1))
+    runs, children = [listing], list(listing.contents)
+    listing.clear()
+    for child in children:
+        if isinstance(child, Tag) and child.name == "li":
+            number = str(child.get("value") or "")
+            if _NUMBER.fullmatch(number) and int(number) != count:
+                if runs[-1].find("li", recursive=False):
+                    runs.append(Tag(name="ol"))
+                runs[-1]["start"] = number
+                count = int(number)
+            count += 1
+        runs[-1].append(child)
+    listing.insert_after(*runs[1:])
 
 
 def _is_layout(element: Tag) -> bool:

@@ -21,8 +21,9 @@ _SENTENCE = re.compile(
 # In a list or a table the same words speak of one of many things. Elsewhere, too, a bare word
 # says it of the page only where it is all, or where what follows says what to read.
 _ITEM = re.compile(r"[\s>]*(?:(?:[-+*•:]|\d+[.)])\s|(?:\|[^|\n]*[^|\s][^|\n]*){2})")
-# The name of what is described below it, as a function is: then they speak of that.
-_PART = re.compile(r"(?!.*\b(?:notice|status|deprecat))\s*(?:\*\*.+\*\*|__.+__|`.+`)\s*", re.I)
+# Code, or name(…), that is described below it, as a function is: then they speak of that.
+_CALL = r"[^\s:.(]+(?:\.[^\s:.(]+)*\(.*\)"
+_PART = re.compile(rf"\s*(?:\*\*{_CALL}\*\*|__{_CALL}__|(?:\*\*|__)?`[^`]+`(?:\*\*|__)?)\s*")
 _BRIEFLY = re.compile(
     rf"{GONE}(?:[.!](?=\s|$)|$)"
     rf"|{GONE}\s*[:;,–—-]\s*(?:please\s+)?"
@@ -38,6 +39,9 @@ _SUCCESSOR = re.compile(
 )
 _REPLACED = re.compile(r"superseded|replaced|in favou?r of", re.IGNORECASE)
 _LINK = re.compile(r"\[([^\[\]]+)\]\(<?([^()\s>]+)>?[^()]*\)")
+# What is left, without its links, of the links that a wiki puts above its pages: "› Docs".
+_PATH = re.compile(r"\s*(?:[>»›/|·→][^.!?]*)?")
+_UNDERLINE = re.compile(r" {0,3}(?:=+|-+)\s*")
 _VAGUE = re.compile(r"here|this|this page|the new (?:page|version|one)|link|new version", re.I)
 # Marks of a quote, an alert, a list, a cell or emphasis, and the word that opens a notice.
 _MARKS = re.compile(
@@ -67,19 +71,24 @@ def find(text: str) -> tuple[bool, str | None]:
 def _top_lines(text: str) -> Iterator[str]:
     """The lines of text before the second heading, and the page's status as "Status: …".
 
-    Below a text that has no heading, the first is the second, unless it is a title.
+    Below a text that has no heading, the first is the second, unless it is a title. Neither a title
+    that is underlined nor a line of links is such a text.
     """
     headings = 0
     has_begun = False
     opens = ""
-    for line in text[:5_000].split("\n"):
+    lines = text[:5_000].split("\n")
+    for line, below in zip(lines, [*lines[1:], ""], strict=True):
         if line.startswith("#"):
             is_status = re.match(r"#{1,6}\s+Status\s*(?:\{#|$)", line)
             if not is_status and re.match(r"#{1,6}\s", line):
                 headings += 2 if has_begun and line.startswith("##") else 1
             opens = "Status: " if is_status else ""
         elif any(map(str.isalpha, line)):
-            has_begun = True
+            is_above = _UNDERLINE.fullmatch(below) or (
+                _LINK.match(line) and _PATH.fullmatch(_LINK.sub("", line))
+            )
+            has_begun = has_begun or not is_above
             yield opens + _MARKS.sub("", line) if opens else line
             opens = ""
         if headings > 1:

@@ -127,7 +127,8 @@ class Levels:
         """The level of a heading, from 1; 0 for anything else."""
         if line.is_table() or line.is_code or not any(map(str.isalpha, line.text)):
             return 0
-        if is_page_number(line.text) or _BULLET.match(line.text):
+        # A dash or a dot in the middle stands before headings, too.
+        if is_page_number(line.text) or (_BULLET.match(line.text) and line.text[0] not in "·–"):
             return 0
         if line.size in self.large and len(line.text) < 200:
             return self.large[line.size]
@@ -203,7 +204,7 @@ def _continues(block: Sequence[Line], line: Line, levels: Levels) -> bool:
         # A sentence that goes on over the page, or at the top of the next column.
         return not re.search(r"[.!?:]\W?$", before.text) and line.text[:1].islower()
     if _is_item(block[0]) and line.left < block[0].left + 2:
-        if block[0].gap > HANGING * block[0].size:
+        if block[0].gap > HANGING * block[0].size and not line.text[:1].islower():
             return False
         return gap < 0.3 * line.size and not re.search(r"[.!?:]$", before.text)
     return gap < (0.5 if before.size == line.size else 0.2) * line.size

@@ -16,7 +16,7 @@ from retrieval.sources.fields import shown
 from retrieval.sources.markdown import plain_text
 from retrieval.sources.reads import Empty, Facts, Page, Read, Skipped, Unreadable
 
-VERSION = "5"  # raise it with any change that reads another document from the same file
+VERSION = "6"  # raise it with any change that reads another document from the same file
 
 MARKDOWN = (".md", ".markdown")
 TEXT = (*MARKDOWN, ".mdx", ".txt", ".csv")
@@ -31,6 +31,7 @@ LANGUAGE_TEXT = 10_000  # characters, of which some may be code
 NUL_SHARE = 0.25
 FOREIGN_SHARE = 0.15
 
+_EDITION = re.compile(r"(?<!\d)(20\d\d)(?!\d)|(?<![^\W_])v(?:ersion)?[ ._-]*(\d+(?:\.\d+)*)")
 _LOCALE = re.compile(r"\.[a-z]{2}(?:[-_][A-Za-z]{2})?$")  # of README.de.md
 _CODE = re.compile(r"^(```|~~~).*?(?:^\1|\Z)|`[^`\n]*`", re.DOTALL | re.MULTILINE)
 
@@ -51,6 +52,8 @@ def read(data: bytes, facts: Facts, *, convert: Convert = conversion.convert) ->
         if suffix in conversion.HTML:
             facts = replace(facts, anchors=facts.anchors or "explicit")
         page = _read_text(data, suffix) if suffix in TEXT else _clean(convert(data, suffix))
+        if suffix == ".xlsx" and _is_of_another(str(page.stated.get("title") or ""), title):
+            page = replace(page, stated={**page.stated, "title": None})
         _refuse(too_large(len(page.text.encode()), None))
         if notion_hash:
             page = replace(page, stated={**notion.read_properties(page.text), **page.stated})
@@ -81,6 +84,15 @@ def _not_here(data: bytes) -> str | None:
 def _refuse(reason: str | None) -> None:
     if reason:
         raise Unreadable(reason)
+
+
+def _is_of_another(title: str, name: str) -> bool:
+    """Whether a title has a year or a version where the file's name has another one.
+
+    A sheet that is saved under a new name keeps the title that few people ever see.
+    """
+    stated, named = (set(_EDITION.findall(each.casefold())) for each in (title, name))
+    return bool(stated - named and named - stated)
 
 
 def _read_text(data: bytes, suffix: str) -> Page:

@@ -18,6 +18,7 @@ from retrieval.sources.text import escape, raise_up
 
 MAX_ROWS = 2_000  # of a sheet; chosen: what is longer is data, and nobody asks for its last row
 MAX_COLUMNS = 60
+DIGITS = 15  # before or after the point at most; what is larger or smaller has an exponent
 
 _UNKNOWN = re.compile(rb"</f>\s*(?:<v\s*/>|<v></v>)?\s*</c>|<f[^>]*/>\s*</c>")
 
@@ -148,8 +149,11 @@ def _read_number(value: float, number_format: str) -> str:
 
 
 def _write(value: float) -> str:
+    if isinstance(value, int):
+        return str(value)
     # Excel keeps 15 digits, and what a sum has beyond them was never written by anybody.
-    return str(value) if isinstance(value, int) else f"{Decimal(f'{value:.15g}'):f}"
+    number = Decimal(f"{value:.{DIGITS}g}")
+    return f"{number:f}" if abs(number.adjusted()) <= DIGITS else f"{value:.{DIGITS}g}"
 
 
 def _read_blocks(lines: Sequence[Line]) -> Iterator[str]:

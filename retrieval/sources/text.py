@@ -5,8 +5,6 @@ import re
 from retrieval.sources.reads import Page
 
 _RAISED = dict(zip("0123456789+-\u2212=()ni", "⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻⁻⁼⁽⁾ⁿⁱ", strict=True))
-# Other formulas, and the letters of notes. 1st and Acme TM read right on the line, and 2e as well.
-_FORMULA = re.compile(r"[^\W\d_eo]|[\w+*/.,()\u2212-]*\d[\w+*/.,()\u2212-]*")
 
 _MARKUP = re.compile(r"^([ \t]*)(#{1,6}(?=\s|$)|```|~~~|>)", re.MULTILINE)
 
@@ -25,11 +23,11 @@ def escape(text: str) -> str:
 
 
 def raise_up(text: str) -> str:
-    """What stands above the line as it must be written on it: 10⁶ and x^k, not 106 and xk."""
+    """A number that stands above the line as it must be written on it: 10⁶ and not 106.
+
+    Anything else stays as it is: 1st and Mr read right on the line.
+    """
     words = text.strip()
-    raised = words
-    if all(each in _RAISED for each in words) and (len(words) == 1 or not words.isalpha()):
-        raised = "".join(map(_RAISED.__getitem__, words))
-    elif _FORMULA.fullmatch(words):
-        raised = f"^{words}" if words.isalnum() else f"^({words})"
-    return text.replace(words, raised)
+    if not re.search(r"[0-9]", words) or not all(each in _RAISED for each in words):
+        return text
+    return text.replace(words, "".join(map(_RAISED.__getitem__, words)))

@@ -11,6 +11,7 @@ from lxml import etree
 
 _TEXT = re.compile(r"word/(?:document|footnotes|endnotes)\d*\.xml")
 _W = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
+_CHOICE = "{http://schemas.openxmlformats.org/markup-compatibility/2006}Choice"
 _HIDDEN = ("vanish", "specVanish", "webHidden")
 NUMBER = "number:"  # before the number of a paragraph, in the name of a bookmark at its beginning
 # Styles of Word's own have these names in every language; a file may lack them and use their ids.
@@ -147,6 +148,8 @@ def _number(root: Any, numbering: _Numbering) -> None:
 
 def _clean_text(root: Any, styles: _Styles) -> int:
     """How many hidden runs were taken out."""
+    for choice in list(root.iter(_CHOICE)):  # of a text box, whose text stands in a fallback, too
+        _remove(choice)
     for paragraph in list(root.iter(f"{_W}p")):
         if styles.is_contents(_find_value(paragraph, "pPr/pStyle")):
             _remove(paragraph)

@@ -94,6 +94,13 @@ def test_p31_a_source_with_odd_characters_is_one_link() -> None:
         ),
         (citation(verified_at=None, updated_at=None, owner=None, url="leave.md"),
          "[1] Leave › Carry-over"),
+        *(
+            (
+                citation(verified_at=None, updated_at=None, url="leave.md", owner=owner),
+                f"[1] Leave › Carry-over · `{owner}`",
+            )
+            for owner in ("*Bob*", "Bob · verified 2026-03-01", "Bob [2] Payroll")
+        ),
         (
             citation(caveat="last verified 2023-02-01, 3 years ago, older than [2]"),
             "[1] <https://wiki.example/leave|Leave › Carry-over>"

@@ -477,10 +477,10 @@ def test_revert_goes_with_nothing_else(database_url: str) -> None:
 
 
 def test_stats_json_has_the_sums(database_url: str) -> None:
-    counts = ["asked", "answered", "abstained", "failed", "stopped", "flagged", "helpful"]
+    counts = ["asked", "answered", "abstained", "failed", "limited", "stopped", "flagged"]
     tokens = ["input_tokens", "output_tokens"]
     nothing = {
-        **dict.fromkeys([*counts, *tokens], 0),
+        **dict.fromkeys([*counts, "helpful", *tokens], 0),
         **dict.fromkeys(["cost", "median_ms", "p95_ms"]),
     }
     assert load(database_url, "stats", "--json", "--days", "7", FRESHNESS_DAYS="90") == {

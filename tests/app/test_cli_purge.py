@@ -14,7 +14,7 @@ from app.cli import main
 from app.escalation import Expert
 from app.feedback import Complaint
 from app.loop import cases, proposing
-from app.records import Answer, Nearest
+from app.records import Answer, Nearest, Successor
 from retrieval.db import Database
 from retrieval.embedding import Embedder
 from tests.app import questions
@@ -311,6 +311,24 @@ def test_a_page_goes_with_all_words_of_it_and_the_other_of_its_path_stays(told: 
         "what says other/salaries.md?",
     }
     assert left.count("30. [1]") == 2
+
+
+def test_an_answer_that_names_a_page_as_what_replaces_another_loses_its_words(
+    database: Database,
+) -> None:
+    old, new = (questions.add_page(database, "wiki", path) for path in ("old.md", "new.md"))
+    successor = Successor(document_id=new, path="new.md", title="Nemo 2026", url="https://x/Nemo")
+    cited = replace(cite(1), document_id=old, superseded_by="Nemo 2026", successor=successor)
+    told = "In its place it names Nemo 2026. 30 [1]"
+    for question in ("how long?", "how many?"):
+        trace_id = questions.ask(database, question=question)
+        answer = Answer(text=told, citations=(cited,))
+        traces.save_answer(database, trace_id, answer, settings={}, stage_ms={})
+        traces.save_answer_ts(database, trace_id, question, ["1767225601.000001"])
+    traces.reopen(database, trace_id, "how much?")
+    lines = purge(database, "--page", "new.md")
+    assert lines[0] == "answers: 2" and "messages of ours in Slack: 1, " in "\n".join(lines)
+    assert "Nemo" not in dump(database)
 
 
 def test_a_purged_page_stays_out_until_it_is_let_in_again(

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 from sqlalchemy import text
 
-from app import blocks, confirming, mrkdwn
+from app import blocks, confirming
 from app.confirming import OwnedPage
 from app.listeners.confirming import GONE, UNKNOWN
 from app.records import Answer, Citation
 from retrieval.db import Database
-from tests.app.bot import ADMIN, Bot, Json, connected
+from tests.app.bot import ADMIN, Bot, Json, connected, find_rows
 from tests.app.questions import add_page, build_citation
 from tests.stand_ins.slack import SlackStandIn
 
@@ -130,36 +130,47 @@ def test_the_owner_of_a_page_says_that_it_is_still_true(
     assert find_confirmed(bot.database) == [(document_id, user_id, datetime.now(UTC).date())]
 
 
-def test_all_who_read_an_answer_see_who_has_confirmed_its_page_in_the_place_of_the_button(
-    bot: Bot,
+@pytest.mark.parametrize("has_grown", [False, True])
+def test_all_who_read_an_answer_are_told_once_who_has_confirmed_its_page_and_the_answer_stays(
+    bot: Bot, has_grown: bool
 ) -> None:
-    one, other = add(bot.database, "U000000005"), add(bot.database, None, source="wiki")
-    message = answer_from(bot, cite(1, one), cite(2, other))
-    press(bot, message, "U000000005")
-    (change,) = bot.slack.wait_for_call("chat.update")
-    today = datetime.now(UTC).date()
-    line = mrkdwn.build_context(f"✓ [1] confirmed by Person U000000005, {today}")
-    *said, buttons, feedback = message["blocks"]
-    rest = {**buttons, "elements": buttons["elements"][1:]}
-    assert change.params["blocks"] == [*said, rest, line, feedback]
-    assert change.params["text"] == message["text"]
-    (changed,) = [each for each in bot.slack.messages("C1") if each["ts"] == message["ts"]]
-    press(bot, changed, ADMIN)
-    *_, change = bot.slack.wait_for_call("chat.update", count=2)
-    line_below = mrkdwn.build_context(f"✓ [2] confirmed by Person {ADMIN}, {today}")
-    assert change.params["blocks"] == [*said, line_below, line, feedback]
-
-
-def test_below_an_answer_that_has_grown_it_is_told_in_the_thread(bot: Bot) -> None:
     document_id = add(bot.database, "U000000005")
+    cited = [
+        replace(cite(n, document_id), url=f"file:///docs/{n}.md", owner="U000000005")
+        for n in range(1, 5)  # more than stand in small print, and no link
+    ]
+    if has_grown:
+        words = ["30 days [1].", " Ask [2] first.", " Then [3].", " Then [4]."]
+        drafts = ["".join(words[:count]) for count in range(1, 5)]
+        bot.answerer.written[QUESTION] = [
+            Answer(text=draft, citations=tuple(cited)) for draft in drafts
+        ]
+        bot.answerer.answers[QUESTION] = Answer(text=drafts[-1], citations=tuple(cited))
+        message = bot.ask(QUESTION)
+    else:
+        message = answer_from(bot, *cited)
+    assert bool(bot.slack.calls("chat.startStream")) == has_grown
+    sources = message["blocks"][0 if has_grown else 1]["text"]["text"]
+    assert sources.count("Person U000000005") == 4
+    (trace,) = find_rows(bot.database, "traces")  # from which a name could not be purged
+    assert {each["owner"] for each in trace.citations} == {"U000000005"}
+    for user_id in ("U000000005", "U000000005", ADMIN):
+        press(bot, message, user_id)
+    today = datetime.now(UTC).date()
+    bot.settle()
+    shown = bot.slack.messages("C1", message["thread_ts"])
+    assert message in shown
+    assert [each["text"] for each in shown[shown.index(message) + 1 :]] == [
+        f"✓ “Leave” confirmed by Person {user_id}, {today}" for user_id in ("U000000005", ADMIN)
+    ]
+
+
+def test_where_others_may_not_read_a_page_nobody_is_told_of_it(bot: Bot) -> None:
+    document_id = add(bot.database, "U000000005", audience="user:U000000005")
     message = answer_from(bot, cite(1, document_id))
-    below = message["blocks"][1:]  # all that Slack shows us of one
-    bot.slack.workspace.messages("C1")[-1]["blocks"] = below
-    press(bot, message, "U000000005")
-    (_, told) = bot.slack.wait_for_call("chat.postMessage", count=2)
-    assert told.params["text"].startswith("✓ [1] confirmed by Person U000000005")
-    assert told.params["thread_ts"] == message["thread_ts"]
-    assert not bot.slack.calls("chat.update")
+    assert press(bot, message, "U000000005").startswith("Thanks")
+    bot.settle()
+    assert bot.slack.messages("C1", message["thread_ts"])[-1] == message
 
 
 @pytest.mark.parametrize(

@@ -192,22 +192,22 @@ def test_older_pages_that_say_something_else_are_named_with_their_dates() -> Non
         words=frozenset(),
     )
     assert differing(old, old, replace(old, document_id=2)) == (
-        "in place of Leave (old) (verified 2023-02-01), which differs",
+        "rather than Leave (old) (verified 2023-02-01), which differs",
     )
     many = [replace(old, title=f"Leave {year}", verified_at=None) for year in (2023, 2022, 2021)]
     assert differing(*many) == (
-        "in place of Leave 2023, which differs",
-        "in place of Leave 2022, which differs",
+        "rather than Leave 2023, which differs",
+        "rather than Leave 2022, which differs",
     )
     assert differing(replace(old, title="x\n" * 200)) == (
-        f"in place of {'x ' * 19}x… (verified 2023-02-01), which differs",
+        f"rather than {'x ' * 19}x… (verified 2023-02-01), which differs",
     )
     # Of one title, where they are tells them apart.
     assert differing(replace(old, title="Leave", path="hr/old/a.md")) == (
-        "in place of hr/old/a.md (verified 2023-02-01), which differs",
+        "rather than hr/old/a.md (verified 2023-02-01), which differs",
     )
     assert differing(replace(old, title="Leave")) == (
-        "in place of its copy in git (verified 2023-02-01), which differs",
+        "rather than its copy in git (verified 2023-02-01), which differs",
     )
 
 
@@ -282,7 +282,11 @@ def test_an_answer_from_a_page_that_no_longer_holds_opens_with_that_and_what_hol
 
 @pytest.mark.parametrize(
     "owner",
-    ["<!channel>", "<@U012345>", "[1] *Ana*", "`*x*`", "https://evil.example", "a\n# b", "o@x.com"],
+    [
+        *("<!channel>", "<@U012345>", "[1] *Ana*", "`*x*`", "https://evil.example", "a\n# b"),
+        *("o@x.com", "Bob. All else is wrong", "Bob."),
+        *("U012345678", "<@U012345678|ana>", "Ops, S012345678"),  # names are found when it is shown
+    ],
 )
 def test_whatever_an_owner_is_called_nobody_is_called_and_nothing_is_marked(owner: str) -> None:
     shown = opening(owner) or ""
@@ -394,9 +398,9 @@ def test_of_two_policies_the_one_in_force_is_quoted_and_the_other_named(
     assert f"The {thing} is {NEW} euros." in given.text and str(OLD[kind]) not in given.text
     assert given.text.startswith(OPENING)
     old = {"superseded": "Phone rules", "years in folders": "Sports/2023/rules.md"}
-    assert f"in place of {old.get(kind, f'{topic} policy 2023')}" in shown
+    assert f"rather than {old.get(kind, f'{topic} policy 2023')}" in shown
     if kind == "dated":
-        assert f"verified {ago(30)} · in place of Travel policy 2023 (verified " in shown
+        assert f"verified {ago(30)} · rather than Travel policy 2023 (verified " in shown
 
 
 @pytest.mark.parametrize("kind", list(TOPICS))

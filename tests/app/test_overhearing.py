@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from app import blocks
+from app.abstaining import IN_CHANNEL
 from app.channels import ChannelMode
 from app.records import Answer, Turn
 from retrieval.db import Database
@@ -275,7 +275,7 @@ def test_a_mention_in_a_channel_that_is_heard_twice_is_answered_once_and_as_aske
     events = ({**message, "type": "app_mention"}, message)
     channel.hear(*[events[number] for number in order])
     (call,) = slack.calls("chat.postMessage")
-    assert call.params["text"] == blocks.build_messages(ABSTAINED)[0].text
+    assert call.params["text"] == f"{ABSTAINED.text} {IN_CHANNEL}"
     assert len(find_rows(database, "traces")) == 1
 
 

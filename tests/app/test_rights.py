@@ -317,9 +317,15 @@ def test_owners_are_called_by_their_names_as_far_as_slack_says(
     rights: Rights, workspace: SlackStandIn
 ) -> None:
     ben, dee, gone, group = "U00000BEN1", "U00000DEE1", "U0000GONE1", "S000000FIN1"
+    ann, nobody = "U00000ANN1", "U0000NONE1"
     workspace.workspace.users[dee] = {"profile": {"display_name": "Dee", "real_name": "Deirdre"}}
     workspace.workspace.users[gone] = {"error": "user_not_found"}
+    workspace.workspace.users[ann] = {
+        "profile": {"display_name": "\u200b", "real_name": "Ann\nLee"}
+    }
+    workspace.workspace.users[nobody] = {"profile": {"display_name": "\u2060 \u200b"}}
     workspace.workspace.groups[group] = []
+    assert name_owners(f"{ann}, {nobody}", rights) == f"Ann Lee and {nobody}"
     assert name_owners("Platform team", rights) == "Platform team"
     workspace.fail_next("usergroups.list")
     assert name_owners(group, rights) == group
@@ -642,11 +648,20 @@ def test_p47_what_was_asked_follows_a_page_that_is_narrowed_or_widened(
         audiences.assign(connection, (f"group:{GROUP}",), [lunch.one()])
     assert not find_rows(database, "traces") and not find_rows(database, "feedback")
     assert not cases.list_cases(database)
+    assert cases.count_hidden(database) == 1
     with database.transaction() as connection:
         assert not connection.execute(text("SELECT FROM page_changes")).all()
     with database.unrestricted.transaction() as connection:
         audiences.assign(connection, ("public",), [trace.document_ids[0]])
     assert len(find_rows(database, "traces")) == len(cases.list_cases(database)) == 1
+    assert cases.count_hidden(database) == 0
+    with database.unrestricted.transaction() as connection:
+        audiences.assign(connection, (f"group:{GROUP}",), trace.document_ids)
+    finance.slack.send_event(finance.slack.edit(event, ASKED))
+    finance.executor.begun.wait_for(count=2)[1].result(30)
+    (trace,) = find_rows(database.unrestricted, "traces")
+    # What was told before is in it, too.
+    assert trace.outcome == "abstained" and not find_rows(database, "traces")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -668,7 +683,10 @@ class Interrupted:
 
 
 def test_p47_a_page_that_is_narrowed_while_its_answer_is_written_is_not_told(
-    workspace: SlackStandIn, database: Database, embedder: Embedder
+    workspace: SlackStandIn,
+    database: Database,
+    embedder: Embedder,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     secret = f"# {TITLE}\n\n{SECRET}\n"
     index(database, embedder)
@@ -685,7 +703,7 @@ def test_p47_a_page_that_is_narrowed_while_its_answer_is_written_is_not_told(
         bot.executor.begun.wait_for(count=1)[0].result(30)
         assert len(bot.slack.calls("chat.startStream")) == 1
         (shown,) = bot.slack.messages(TOWN, event["ts"])[1:]
-        assert "Please ask again" in shown["text"] and not tells(shown)
+        assert shown["text"] == posting.NARROWED and not tells(shown)
         (trace,) = find_rows(database.unrestricted, "traces")
         assert (trace.outcome, trace.error_class) == ("failed", "Narrowed")
         assert find_rows(database, "traces") == []
@@ -695,7 +713,8 @@ def test_p47_a_page_that_is_narrowed_while_its_answer_is_written_is_not_told(
         bot.jobs.take_again(asked)
         bot.executor.begun.wait_for(count=2)[1].result(30)
         (shown,) = bot.slack.messages(TOWN, event["ts"])[1:]
-        assert "Please ask again" not in shown["text"] and not tells(shown)
+        assert shown["text"] != posting.NARROWED and not tells(shown)
+    assert not [each for each in caplog.records if each.levelname == "ERROR"]
     (trace,) = find_rows(database, "traces")
     assert trace.outcome == "abstained"
 

@@ -18,7 +18,7 @@ from app.answering import Tell, Writing
 from app.config import Settings
 from app.generate.anthropic import Claude
 from app.jobs import Jobs
-from app.records import Answer, Arrival, Citation, Turn
+from app.records import Answer, Arrival, Citation, Successor, Turn
 from app.rights import Rights
 from app.streaming import Stream
 from retrieval.db import Database
@@ -250,6 +250,9 @@ def test_a_message_that_cannot_be_changed_gives_way_to_the_whole(growing: Bot) -
 
 def test_the_asker_may_stop_an_answer(growing: Bot) -> None:
     slack = growing.slack
+    successor = Successor(document_id=7, path="new.md", title="New", url="")
+    cited = (replace(CITATION, successor=successor),)
+    growing.answerer.written["how?"] = [replace(each, citations=cited) for each in DRAFTS]
     slack.fail_next("chat.appendStream", body={"ok": True}, after_storing=True, times=2)
     slack.fail_next("chat.appendStream", body={"ok": False, "error": "stopped_by_user"})
     answer = growing.ask("how?")
@@ -259,6 +262,8 @@ def test_the_asker_may_stop_an_answer(growing: Bot) -> None:
     trace = find_trace(growing)
     assert (trace.outcome, trace.error_class) == ("stopped", None)
     assert trace.answer == " ".join(WORDS[:2]) and trace.answer_ts == [answer["ts"]]
+    assert [each["path"] for each in trace.citations] == ["leave.md"]
+    assert trace.document_ids == [7]  # whom the answer may be shown goes by it, too
 
 
 def test_of_an_answer_stopped_before_its_first_word_nothing_stays(growing: Bot) -> None:

@@ -8,9 +8,11 @@ import pytest
 from sqlalchemy import event, text
 
 from app import traces
+from app.records import PastAnswer
+from retrieval import audiences
 from retrieval.db import Database
 from retrieval.records import Hit, Leg, Query, Retrieval
-from tests.app.questions import ask
+from tests.app.questions import add_page, ask
 from tests.retrieval.candidates import candidate
 
 
@@ -102,6 +104,23 @@ def test_p71_a_trace_keeps_each_score_under_its_own_name(database: Database) -> 
     assert set(row) == {*known, "rrf_score", "relevance"}
     assert {name: row[name] for name in (*scores, *ranks)} == {**scores, **ranks}
     assert row["rrf_score"] == pytest.approx(0.0128, abs=0.0001) and row["relevance"] == 0.8
+
+
+def test_p47_an_answer_waits_for_nobody_who_narrows_a_page(database: Database) -> None:
+    document_id = add_page(database, "wiki", "a.md")
+    earlier, later = ask(database), ask(database)
+    with database.unrestricted.transaction() as connection:
+        connection.execute(
+            text("UPDATE traces SET document_ids = :ids WHERE trace_id = :trace_id"),
+            {"ids": [document_id], "trace_id": earlier},
+        )
+    past = [PastAnswer(trace_id=earlier, question="how long?", answer="")]
+    with database.unrestricted.transaction() as connection:
+        audiences.assign(connection, ("group:S1",), [document_id])
+        with pytest.raises(traces.Narrowed):
+            traces.save_past(database, later, past)
+    traces.save_past(database, later, past)
+    assert load(database, later, "document_ids") is None
 
 
 def test_the_vector_of_a_question_is_kept_until_it_is_edited(database: Database) -> None:

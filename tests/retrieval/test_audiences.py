@@ -3,13 +3,18 @@
 import json
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from sqlalchemy import Connection, text
+from sqlalchemy.exc import OperationalError
 
 from retrieval import audiences
 from retrieval.db import Database
+from retrieval.embedding import Embedder
+from retrieval.sources.reads import Read
+from tests.retrieval.pages import ingest, page
 
 OPEN, NARROW = ("everyone",), ("group:S1",)
 SAID = "The bonus is 4 million."
@@ -171,6 +176,76 @@ def test_p47_what_is_written_while_its_page_is_narrowed_is_for_its_readers(
                 pass
         narrowing.result(30)
     assert count_read(database)["traces"] == count_read(database)["eval_cases"] == 0
+
+
+def test_p47_what_is_made_of_a_page_gives_way_to_its_narrowing(database: Database) -> None:
+    with database.unrestricted.transaction() as connection:
+        first = put(connection, OPEN)
+        answer_from(connection, first)
+        other = put(connection, OPEN, source="other", path="lunch.md")
+
+    def add(connection: Connection) -> None:
+        connection.execute(
+            text("UPDATE traces SET document_ids = document_ids || CAST(:other AS bigint)"),
+            {"other": other},
+        )
+
+    with ThreadPoolExecutor(1) as pool:
+        with database.unrestricted.transaction() as connection:
+            audiences.assign(connection, NARROW, [other])
+            adding = pool.submit(run, database, add)
+            while not adding.done() and not is_waiting(database):
+                pass
+            audiences.assign(connection, NARROW, [first])
+        with pytest.raises(OperationalError, match="could not obtain lock"):
+            adding.result(30)
+    assert count_read(database)["traces"] == 0
+    with database.unrestricted.transaction() as connection:
+        connection.execute(text("UPDATE documents SET owner = 'U1'"))
+        run(database, add)  # waits for nobody who has not changed the readers
+
+
+def test_p47_a_narrowing_that_has_waited_takes_no_other_from_a_trace(database: Database) -> None:
+    with database.unrestricted.transaction() as connection:
+        first = put(connection, OPEN)
+        answer_from(connection, first)
+        other = put(connection, ("group:S2",), source="other", path="lunch.md")
+    with ThreadPoolExecutor(1) as pool:
+        with database.unrestricted.transaction() as connection:
+            connection.execute(
+                text("UPDATE traces SET document_ids = document_ids || CAST(:other AS bigint)"),
+                {"other": other},
+            )
+            narrowing = pool.submit(run, database, lambda c: audiences.assign(c, NARROW, [first]))
+            while not narrowing.done() and not is_waiting(database):
+                pass
+        narrowing.result(30)
+    assert count_read(database.reading_as((*NARROW, "everyone")))["traces"] == 0
+    assert count_read(database.reading_as((*NARROW, "group:S2", "everyone")))["traces"] == 1
+
+
+def test_p47_a_narrowing_that_others_hinder_is_begun_anew(
+    database: Database, embedder: Embedder
+) -> None:
+    read = page("bonus.md", f"# Bonus\n\n{SAID}\n")
+    assert isinstance(read, Read)
+    ingest(database, embedder, read)
+    narrowed = replace(read, document=replace(read.document, audience=NARROW))
+    with database.transaction() as connection:
+        answer_from(
+            connection,
+            connection.execute(text("SELECT document_id FROM documents")).scalar_one(),
+        )
+    with ThreadPoolExecutor(1) as pool:
+        with database.transaction() as connection:
+            connection.execute(text("UPDATE traces SET question = 'how much is it?'"))
+            narrowing = pool.submit(ingest, database, embedder, narrowed)
+            while not narrowing.done() and not is_waiting(database):
+                pass
+            # Each waits for the other.
+            connection.execute(text("UPDATE documents SET owner = 'U1'"))
+        narrowing.result(30)
+    assert count_read(database)["traces"] == 0
 
 
 def run(database: Database, step: Callable[[Connection], object]) -> None:

@@ -202,6 +202,9 @@ def test_of_two_editions_neither_takes_the_place_of_the_other(one: str, other: s
         )
     ]
     assert apply(pages) == tuple(pages)
+    for other in ("Onboarding", "Travel policy"):  # another work, or the same without a year
+        page = replace(pages[1], section=replace(pages[1].section, title=other))
+        assert [each.section for each in apply([pages[0], page])] == [page.section]
 
 
 def test_a_newer_part_of_a_page_does_not_take_its_place() -> None:

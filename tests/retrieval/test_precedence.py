@@ -143,7 +143,56 @@ def test_an_edition_that_is_to_come_replaces_none_and_gives_way_to_that_in_force
     assert pass_over(later, now, query="caps of 2027") == {}
     assert pass_over(later) == {}
     alone = build(3, 0.8, FRESH, title="Travel policy")
-    assert pass_over(later, alone) == pass_over(now, alone) == {}
+    assert pass_over(later, alone) == pass_over(alone, later) == {2: 3}
+
+
+@pytest.mark.parametrize(
+    "query",
+    ["cap next year", "cap from when", "cap in January", "What will hold?", "cap in 2028", "FY27?"],
+)
+def test_an_edition_to_come_stays_behind_that_in_force_where_it_may_be_asked_for(
+    query: str,
+) -> None:
+    def order(query: str) -> list[tuple[int, float | None]]:
+        left, over = precedence.pass_over(
+            [
+                build(2, 0.9, FRESH, title="Travel policy 2027"),
+                build(3, 0.8, title="Other"),
+                build(1, 0.5, FRESH, title="Travel policy 2026"),
+                build(4, 0.4, OLD, title="Travel policy 2023"),
+            ],
+            query,
+            floor=FLOOR,
+            tuning=TUNING,
+            validity=Validity(today=TODAY, freshness_days=365),
+        )
+        assert 4 in {each.document_id for each in (page.section for page in over)}
+        return [(each.section.document_id, each.relevance) for each in left]
+
+    assert order(query) == [(3, 0.8), (1, 0.5), (2, 0.5)]
+    assert order("cap of today, as of 2026") == [(3, 0.8), (1, 0.5)]
+
+
+@pytest.mark.parametrize("copies", [(), {(1, 2)}])
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ({"title": "Travel policy 2023"}, {"title": "Travel policy"}),
+        ({"title": "Travel policy v1"}, {"title": "Travel policy"}),
+        ({"title": "Travel policy v2"}, {"title": "Travel policy 2026"}),
+        ({"title": "Travel policy", "path": "hr/2023/t.md"}, {"title": "Travel policy"}),
+        ({"title": "Travel policy v2"}, {"title": "Travel policy v2"}),
+    ],
+)
+def test_where_titles_tell_nothing_the_last_verified_one_is_used(
+    old: dict[str, str], new: dict[str, str], copies: Collection[tuple[int, int]]
+) -> None:
+    one = build(1, 0.9, OLD, **{"path": "hr/a.md", **old})
+    other = build(2, 0.5, FRESH, **{"path": "hr/b.md", **new})
+    for pages in ((one, other), (other, one)):
+        assert pass_over(*pages, copies=copies) == {1: 2}
+    undated = replace(other, section=replace(other.section, verified_at=None))
+    assert pass_over(one, undated, copies=copies) == {}
 
 
 @pytest.mark.parametrize("folder", ["archive", "_archive", "Old"])

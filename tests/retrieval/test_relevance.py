@@ -119,7 +119,8 @@ OTHER_BASES: list[dict[str, Any]] = [
 
 
 @pytest.mark.parametrize(
-    ("probe", "is_one"), [((0.6, 0.8), True), ((0.6001, 0.7999), True), ((0.8, 0.6), False)]
+    ("probe", "is_one"),
+    [((0.6, 0.8), True), ((0.6001, 0.7999), True), ((0.8, 0.6), False), ((1.0,), False)],
 )
 def test_a_model_is_not_for_other_weights_of_the_same_name(
     database: Database, probe: tuple[float, ...], is_one: bool

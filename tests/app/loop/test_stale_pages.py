@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from slack_sdk import WebClient
+from slack_sdk.web import SlackResponse
 from sqlalchemy import text
 
 from app import posting, serve
@@ -184,6 +185,29 @@ def test_what_may_stand_there_is_not_told_again(
     post(client, database)
     post(client, database)
     assert len(slack.calls("chat.postMessage")) == 1
+
+
+class Dying(WebClient):
+    """A client whose process is killed before its second message."""
+
+    def chat_postMessage(self, **arguments: Any) -> SlackResponse:
+        if arguments["thread_ts"]:
+            raise KeyboardInterrupt
+        return super().chat_postMessage(**arguments)
+
+
+def test_a_process_that_is_killed_between_two_messages_is_followed_by_none_that_tells_again(
+    slack: SlackStandIn, client: WebClient, database: Database
+) -> None:
+    for number in range(MOST_PAGES + 1):
+        add(database, f"Page {number}", "IT")
+    with pytest.raises(KeyboardInterrupt):
+        post(Dying(client.token, client.base_url), database)
+    with database.unrestricted.transaction() as connection:
+        connection.execute(text("UPDATE scheduled_runs SET started_at = '2020-01-01'"))
+    post(client, database)
+    (told,) = slack.calls("chat.postMessage")
+    assert told.params["text"].startswith("13 pages")
 
 
 def test_nobody_is_told_of_a_page_that_somebody_there_may_not_read(

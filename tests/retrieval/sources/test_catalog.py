@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from retrieval.errors import ConfigError
-from retrieval.sources.catalog import PageRule, Source, load_sources
+from retrieval.sources.catalog import PageRule, Source, find_renamed, find_root, load_sources
 from tests.retrieval.sources.formats import FORMATS
 
 
@@ -133,7 +133,10 @@ def test_what_is_wrong_is_told_by_source_and_key(tmp_path: Path, lines: str, pro
         ("git: git@g:x", "git: ssh://git@g:22/x.git"),
         ("git: https://g/x, folder: docs/hr", "git: https://g/x, folder: docs/"),
         ("git: https://g/x, branch: main", "git: https://g/x"),
-        ("git: nest.git", "path: nest/hr"),
+        ("git: nest", "path: nest/hr"),
+        ("git: nest, folder: hr", "path: ."),
+        ("git: nest.git", "git: ./nest.git"),
+        ("git: nest/.git", "git: nest"),
     ],
 )
 def test_no_page_is_in_two_sources(tmp_path: Path, one: str, other: str) -> None:
@@ -142,6 +145,7 @@ def test_no_page_is_in_two_sources(tmp_path: Path, one: str, other: str) -> None
     told = fail(tmp_path, f"sources:\n  - {{name: a, {one}}}\n  - {{name: c, {other}}}")
     assert told.startswith(": sources 'a' and 'c' have pages in common")
     assert "`pages` gives parts of a source an audience" in told
+    assert ("name the `branch`" in told) == ("git:" in one)
 
 
 @pytest.mark.parametrize(
@@ -151,11 +155,34 @@ def test_no_page_is_in_two_sources(tmp_path: Path, one: str, other: str) -> None
         ("git: https://g/x", "git: https://g/xy"),
         ("git: https://g/x, folder: docs", "git: https://g/x, folder: docs-hr"),
         ("git: https://g/x, branch: main", "git: https://g/x, branch: v1"),
+        ("git: https://g/plugins", "git: https://g/plugins/foo"),
+        ("git: nest.git", "path: nest"),
+        ("git: nest.git", "git: nest"),
+        ("git: nest.git", "path: ."),
+        ("git: nest, branch: release", "path: nest/docs"),
+        ("git: 'https://x:p?a@ss@one.g/x'", "git: 'https://x:p?a@ss@two.g/x'"),
     ],
 )
 def test_two_places_are_two_sources(tmp_path: Path, one: str, other: str) -> None:
     text = f"sources:\n  - {{name: a, {one}}}\n  - {{name: c, {other}}}"
     assert len(load_all(tmp_path, text)) == 2
+
+
+@pytest.mark.parametrize(
+    ("saved", "git", "folder", "is_one"),
+    [
+        ("ssh://git@g:22/x.git", "https://G/x", "", True),
+        ("https://g/plugins", "https://g/plugins/foo", "", False),
+        ("https://g/plugins/foo", "https://g/plugins", "foo", False),
+        ("https://x:p?a@ss@one.g/x", "https://x:p?a@ss@two.g/x", "", False),
+    ],
+)
+def test_a_source_is_renamed_where_its_repository_is_the_same(
+    saved: str, git: str, folder: str, is_one: bool
+) -> None:
+    now = Source(name="now", git=git, folder=folder)
+    roots = {"before": find_root(Source(name="before", git=saved))}
+    assert find_renamed(roots, [now]) == ({"before": now} if is_one else {})
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """HTML pages to Markdown: what is the page's stays as it was built, what is the site's goes."""
 
+import time
 from datetime import UTC, date, datetime
 
 import pytest
@@ -293,20 +294,28 @@ def test_code_stands_without_the_numbers_of_its_lines(block: str) -> None:
 
 
 def test_a_table_of_two_pieces_of_code_stays_one() -> None:
-    text = page("<table><tr><td><pre>a 1</pre></td><td><pre>b 2</pre></td></tr></table>").text
-    assert table(text) == [["`a 1`", "`b 2`"]]
+    for one, two in (("a 1", "b 2"), ("404", "no user"), ("1\n3", "a\nb"), ("1\n2", "a")):
+        text = page(f"<table><tr><td><pre>{one}</pre></td><td><pre>{two}</pre></td></table>").text
+        cells = ["<br>".join(f"`{line}`" for line in each.split("\n")) for each in (one, two)]
+        assert table(text) == [cells]
+    row = "<tr><td><pre>{}</pre></td></tr>"
+    text = page(f"<table>{row.format('1024')}{row.format('bytes in a block')}</table>").text
+    assert table(text) == [["`1024`"], ["`bytes in a block`"]]
+    numbers = "<td class='gutter'><pre>1</pre></td>"
+    text = page(f"<table><tr>{numbers}<td><pre>npm i</pre></td></table>").text
+    assert codes(text) == [("", "npm i\n")]
 
 
 def test_what_stands_above_the_line_does_not_change_a_number() -> None:
     text = page(
         "<p>10<sup>6</sup> rows, 10<sup>-3</sup> bar, x<sup>n+1</sup>, x<sup>2k</sup>, "
-        "2<sup>k+1</sup>, on the 1<sup>st</sup>, Acme<sup>TM</sup>, Total<sup>a</sup>, "
+        "M<sup>r</sup> Li, 1<sup>a</sup>, the 1<sup>st</sup>, 10<sup>1st</sup>, Acme<sup>TM</sup>, "
         "CO<sub>2</sub>, a<sup><a href='#x'>1</a></sup></p><pre>10<sup>3</sup></pre>"
         "<table><tr><th>Area</th></tr><tr><td>5 m<sup>2</sup></td></tr></table>"
     ).text
     assert blocks(text)[0] == (
         "paragraph",
-        "10⁶ rows, 10⁻³ bar, xⁿ⁺¹, x^2k, 2^(k+1), on the 1st, AcmeTM, Total^a, CO2, a¹",
+        "10⁶ rows, 10⁻³ bar, xⁿ⁺¹, x2k, Mr Li, 1a, the 1st, 101st, AcmeTM, CO2, a¹",
     )
     assert codes(text) == [("", "10³\n")]
     assert table(text) == [["Area"], ["5 m²"]]
@@ -360,6 +369,47 @@ def test_tabs_within_tabs_and_panels_that_no_tab_shows() -> None:
     assert page(f"<main><p>Pay.</p>{hidden}</main>").text == "Pay.\n"
 
 
+@pytest.mark.parametrize(
+    "accordion",
+    [
+        (  # Bootstrap 3
+            '<div class="panel-group" role="tablist"><div class="panel"><div role="tab"><h4><a '
+            'href="#a" aria-controls="a">How many?</a></h4></div><div id="a" role="tabpanel"><p>28.'
+            '</p></div></div><div class="panel"><div role="tab"><h4><a href="#b">Who?</a></h4>'
+            '</div><div id="b" class="collapse" role="tabpanel"><p>Ana.</p></div></div></div>'
+        ),
+        (  # jQuery UI
+            '<div class="ui-accordion" role="tablist"><h4 role="tab" aria-controls="a">How many?'
+            '</h4><div id="a" role="tabpanel"><p>28.</p></div><h4 role="tab" aria-controls="b">Who?'
+            '</h4><div id="b" role="tabpanel" style="display: none;"><p>Ana.</p></div></div>'
+        ),
+        (  # of panels that only their names tell
+            '<div role="tablist"><h4 role="tab" aria-controls="a">How many?</h4><div id="a">28.'
+            '</div><h4 role="tab" aria-controls="b">Who?</h4><div id="b" hidden>Ana.</div></div>'
+        ),
+    ],
+)
+def test_an_accordion_keeps_its_questions_and_answers(accordion: str) -> None:
+    text = page(f"<main><h1>Leave</h1><p>As asked.</p>{accordion}<p>Ask more.</p></main>").text
+    assert text == (
+        "# Leave\n\nAs asked.\n\n#### How many?\n\n28.\n\n#### Who?\n\nAna.\n\nAsk more.\n"
+    )
+
+
+def test_names_of_tabs_are_not_put_to_the_panels_of_others() -> None:
+    def group(tag: str, *words: str) -> str:
+        tabs = "".join(f'<{tag} role="tab">{each}</{tag}>' for each in words)
+        return f'<div role="tablist">{tabs}</div>'
+
+    panels = '<div role="tabpanel">apt</div><div role="tabpanel" hidden>brew</div>'
+    both = f"{group('b', 'Linux', 'Mac')}<div>{panels}</div>{group('a', 'Setup', 'Use')}"
+    text = page(f"<main><h1>Install</h1>{both}<p>Then run it, and wait.</p></main>").text
+    assert "**Linux**\n\napt\n\n**Mac**\n\nbrew\n" in text
+    assert "Setup" not in text
+    text = page(f"<main><h1>Install</h1>{group('a', 'Setup', 'Use')}{both}</main>").text
+    assert "**Linux**\n\napt\n\n**Mac**\n\nbrew\n" in text
+
+
 def test_questions_that_are_buttons_stand_above_their_answers() -> None:
     text = page(
         '<main><h2 class="accordion-header"><button class="accordion-button" type="button">How do '
@@ -371,6 +421,9 @@ def test_questions_that_are_buttons_stand_above_their_answers() -> None:
         "<h2>Where <button>Copy the link</button></h2><p>Here. <button>Send</button></p></main>"
     ).text
     assert headings(text) == ["How do I reset it?", "When?", "Where"]
+    start = time.process_time()
+    page(f"<main><h2>{'<button>a</button>' * 3_000}</h2><p>Text.</p></main>")
+    assert time.process_time() - start < 8  # 29 when each looks at all of them
     assert [words for kind, words in blocks(text) if kind == "paragraph"] == [
         *("At gate 4.", "At 6.", "Who?", "Ana.", "Why?", "Since it is.", "Here.")
     ]
@@ -415,6 +468,22 @@ def test_what_is_done_and_what_is_open_are_told_apart(items: str) -> None:
     assert outline(page(f"<main>{items}</main>").text) == ["[x] Backup", "[ ] Restore"]
 
 
+@pytest.mark.parametrize(
+    "box",
+    [
+        '<input type="checkbox" id="a" style="display:none"><label for="a">Finance</label>',
+        '<input type="checkbox" id="a" hidden><label>Finance</label>',
+        '<input type="checkbox" id="a" class="md-nav__toggle"><label>Finance</label>',
+        '<input type="checkbox" id="a"><label for="a">Finance</label>',
+    ],
+)
+def test_a_box_that_opens_a_list_says_nothing(box: str) -> None:
+    text = page(f"<main><ul><li>{box}<ul><li>Ana</li></ul></li></ul></main>").text
+    assert "[ ]" not in text and "Finance" in text and "- Ana" in text
+    text = page('<main><p><input type="checkbox" id="r"><label for="r">Read on</label></p></main>')
+    assert "[ ]" not in text.text
+
+
 def test_an_item_has_the_number_that_is_written_at_it() -> None:
     text = page(
         '<ol start="3"><li>c</li><li value="4">d</li><li value="7">g<ol><li value="2">two</li></ol>'
@@ -424,6 +493,11 @@ def test_an_item_has_the_number_that_is_written_at_it() -> None:
     for number in ("x", "²", "-1"):
         items = f'<li>a</li><li value="{number}">b</li><li value="5">c</li>'
         assert page(f'<ol start="{number}">{items}</ol>').text.split()[::2] == ["1.", "2.", "5."]
+    items = "".join(f'<li value="{number}">x</li>' for number in range(2_000, 0, -1))
+    start = time.process_time()
+    text = page(f"<main><ol reversed>{items}</ol></main>").text
+    assert time.process_time() - start < 8  # 26 when the items before each are counted
+    assert text.split()[::2] == [f"{number}." for number in range(2_000, 0, -1)]
 
 
 def test_properties_of_a_page_of_notion() -> None:
@@ -438,13 +512,15 @@ def test_properties_of_a_page_of_notion() -> None:
 
 
 def test_whom_search_engines_are_told_of_is_no_audience() -> None:
-    for content in ("all", "Developers, end users"):
+    for content in ("all", " Everyone ", "Developers, end users"):
         head = f'<meta name="audience" content="{content}">'
         assert page("<p>Text.</p>", head).audience == ("everyone",)
     head = '<meta name="audience" content="group:S1">'
     assert page("<p>Text.</p>", head).audience == ("group:S1",)
-    found = formats.try_read('<meta name="audience" content="group:x"><p>Text.</p>', "a.html")
-    assert isinstance(found, Skipped) and found.before == "hidden"
+    for content in ("group:x", "group S0HRTEAM99", "hr-team", "all, hr-team", "all hands"):
+        head = f'<meta name="audience" content="{content}">'
+        found = formats.try_read(f"{head}<p>Text.</p>", "a.html")
+        assert isinstance(found, Skipped) and found.before == "hidden"
 
 
 def test_names_of_tabs_stand_apart() -> None:
@@ -520,6 +596,24 @@ def test_the_encoding_is_the_one_stated() -> None:
 def test_what_is_nested_too_deep_is_skipped_or_read() -> None:
     found = formats.try_read("<div>" * 5_000 + "deep" + "</div>" * 5_000, "a.html")
     assert isinstance(found, Skipped) or "deep" in found.document.text
+
+
+def test_text_that_appears_once_the_page_is_loaded_is_read() -> None:
+    for style in ("opacity: 0", "visibility:hidden"):
+        faded = f'<div style="{style}"><h1>Leave</h1><p>You have 28 days.</p></div>'
+        assert page(f"{faded}<p>Loading …</p>").text.startswith("# Leave\n\nYou have 28 days.\n")
+        assert "28" not in page(f"<p>{'Ask for leave in time. ' * 9}</p>{faded}").text
+
+
+def test_a_page_of_hidden_text_only_stays_as_it_was() -> None:
+    for body in (
+        '<div hidden><p>You have 28 days.</p></div><nav><a href="/">Home</a></nav>',
+        '<div style="display: none"><p>You have 28 days.</p></div>',
+        '<p style="opacity:0">You have 28 days.</p><p style="opacity:0">Ask Ana for them.</p>',
+    ):
+        found = formats.try_read(f"<body>{body}</body>", "a.html")
+        assert isinstance(found, Skipped) and found.before == "stays"
+        assert found.reason.startswith("all of its text is hidden")
 
 
 def test_a_page_of_furniture_only_is_skipped() -> None:

@@ -35,12 +35,27 @@ from retrieval.sources import notices
         ("## Status {#adr-7-status}\n\nSuperseded by [ADR 7](7.md)", "ADR 7"),
         ("Deprecated since version 2.0: use [Leave](a.md).", "Leave"),
         ("**Deprecation notice**\n\nReplaced by [Leave](a.md).", "Leave"),
+        ("**Owner: Ops team**\n\nDeprecated: see [the new guide](a.md).", "the new guide"),
+        ("**Do not use.**\n\nDeprecated.", None),
+        ("**Ops, 2021**\n\n**Archived**", None),
         ("**put(*x*)**\n\nThis page is deprecated.", None),
         ("## Status\n\nDeprecated (nothing takes its place)", None),
     ],
 )
 def test_what_says_that_a_page_no_longer_holds(lines: str, successor: str | None) -> None:
     assert notices.find(f"# Leave\n\n{lines}\n\nYou have 28 days.\n") == (True, successor)
+
+
+@pytest.mark.parametrize(
+    "above",
+    [
+        *("Deploy\n======", "Deploy\n---", "[Home](/) > Docs", "[Home](/)", "[A](/a) / [B](/b)"),
+        "[Home](/) » [Docs](/docs) » Deploy",
+    ],
+)
+def test_neither_a_title_nor_links_are_a_text_above_the_first_heading(above: str) -> None:
+    text = f"{above}\n\n## Overview\n\nThis page has been superseded by [B](b.md).\n"
+    assert notices.find(text) == (True, "B")
 
 
 @pytest.mark.parametrize(
@@ -60,6 +75,9 @@ def test_what_says_that_a_page_no_longer_holds(lines: str, successor: str | None
         "# Invoices\n\nArchived on the server, they are kept for ten years.\n",
         "# Packing\n\nThe manual process was replaced by a robot in 2021.\n",
         "# Store\n\nKeeps objects.\n\n**put(*x*)**\n\nDeprecated since version 2.0: Use write().\n",
+        "# Store\n\n**store.put(x, y)**\n\nDeprecated since version 2.0: Use write().\n",
+        "# Store\n\n**`put()`**\n\nDeprecated: use [write](write.md).\n",
+        "[Store](s.md) keeps objects.\n\n## put\n\nDeprecated since version 2.0: Use write().\n",
         "# Store\n\n`put()`\n\nDeprecated: use [write](write.md).\n",
         "# Store\n\nput\n: Deprecated since version 2.0.\n",
         "# Store\n\n| Since | Call |\n| --- | --- |\n| Deprecated since 2.0 | put |\n",

@@ -10,8 +10,8 @@ import openpyxl
 import pptx
 import pytest
 from docx.enum.style import WD_STYLE_TYPE
-from docx.oxml import OxmlElement
-from docx.oxml.ns import qn
+from docx.oxml import OxmlElement, parse_xml
+from docx.oxml.ns import nsdecls, qn
 from openpyxl.cell.rich_text import CellRichText, TextBlock
 from openpyxl.cell.text import InlineFont
 from pptx.util import Inches
@@ -21,6 +21,7 @@ from retrieval.sources.reads import Read, Skipped
 from tests.retrieval.sources import office_files
 from tests.retrieval.sources.formats import blocks, codes, headings, outline, read, table, try_read
 
+COMPATIBLE = "http://schemas.openxmlformats.org/markup-compatibility/2006"
 MODIFIED = office_files.MODIFIED.replace(tzinfo=UTC)
 
 
@@ -205,6 +206,30 @@ def test_what_stands_above_the_line_is_told_in_every_program() -> None:
     assert table(text)[1] == ["10⁶", "CO2"]
 
 
+def test_a_text_box_is_read_once() -> None:
+    document = docx.Document()
+    item = (
+        '<w:p><w:pPr><w:pStyle w:val="ListNumber"/></w:pPr><w:r><w:t>{}</w:t></w:r>'
+        "<w:r><w:rPr><w:vanish/></w:rPr><w:t>Hidden.</w:t></w:r></w:p>"
+    )
+    box = f"<w:txbxContent>{item.format('one')}{item.format('two')}</w:txbxContent>"
+    spaces = f"{nsdecls('w')} xmlns:v='urn:schemas-microsoft-com:vml' xmlns:m='urn:m'"
+    document.element.body.insert(
+        0,
+        parse_xml(
+            f"<w:p {spaces} xmlns:mc='{COMPATIBLE}'><w:r><mc:AlternateContent>"
+            f"<mc:Choice Requires='m'><w:drawing><m:box>{box}</m:box></w:drawing></mc:Choice>"
+            f"<mc:Fallback><w:pict><v:shape><v:textbox>{box}</v:textbox></v:shape></w:pict>"
+            "</mc:Fallback></mc:AlternateContent></w:r></w:p>"
+        ),
+    )
+    document.add_paragraph("three", style="List Number")
+    found = try_read(office_files.save(document), "a.docx")
+    assert isinstance(found, Read)
+    assert found.document.text.split() == ["1.", "one", "2.", "two", "3.", "three"]
+    assert found.notes == ("pieces of hidden text left out: 2",)
+
+
 def test_a_documents_footnote_stands_where_it_is_referred_to() -> None:
     document = docx.Document()
     paragraph = document.add_paragraph("The limit applies")
@@ -263,6 +288,23 @@ def test_sheets() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("name", "stated", "title"),
+    [
+        ("price-list-2026", "Price list 2023", "price list 2026"),
+        ("rates_v3", "Rates v2", "rates v3"),
+        ("price-list-2023", "Prices in 2023", "Prices in 2023"),
+        ("price-list", "Price list 2023", "Price list 2023"),
+        ("pl-2026", "Price list", "Price list"),
+        ("rates-2026", "Rates 2026 (version 2)", "Rates 2026 (version 2)"),
+    ],
+)
+def test_a_title_of_another_edition_is_not_the_sheets(name: str, stated: str, title: str) -> None:
+    book = openpyxl.load_workbook(io.BytesIO(office_files.build_xlsx()))
+    book.properties.title = stated
+    assert read(office_files.save(book), f"{name}.xlsx").title == title
+
+
 def sheet(*rows: tuple[object, ...], formats: dict[str, str] | None = None) -> str:
     book = openpyxl.Workbook()
     active = book.active
@@ -316,6 +358,7 @@ def test_numbers_keep_all_their_digits() -> None:
             -1,
         ),
         (12345678901, 1e15, 98765, -5e-07, 3.0, -1234.5, 1, day, 3.5),
+        (1e22, -1e22, 1, 1e-320, 1.5e-300, 0.0, 1, day, 1),
         formats={
             **dict.fromkeys(("A2", "A3"), "0"),
             **dict.fromkeys(("C2", "C3", "I2", "I3"), "00000"),
@@ -332,6 +375,10 @@ def test_numbers_keep_all_their_digits() -> None:
         [
             *("12345678901", "1000000000000000", "98765", "-0.0000005", "3", "-1234.5"),
             *("100%", "2024-01-02", "3.5"),
+        ],
+        [
+            *("1e+22", "-1e+22", "1", "9.99988867182683e-321", "1.5e-300", "0"),
+            *("1", "2024-01-02", "1"),
         ],
     ]
 

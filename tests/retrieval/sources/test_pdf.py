@@ -112,12 +112,71 @@ def test_lists_whose_marks_hang_and_the_paragraphs_after_them() -> None:
     ]
 
 
+def test_an_item_that_goes_on_at_the_margin_is_one() -> None:
+    def page(canvas: Canvas) -> None:
+        for number, (mark, text) in enumerate(
+            [
+                ("a)", "The first one is so long that it"),
+                ("", "goes on below its mark."),
+                ("b)", "The second."),
+                ("", "and what is no more of it"),
+            ]
+        ):
+            canvas.drawString(2 * cm, 20 * cm - number * 14, mark)
+            canvas.drawString(2 * cm + (20 if mark else 0), 20 * cm - number * 14, text)
+
+    assert read(draw(page), "a.pdf").text == (
+        "a) The first one is so long that it goes on below its mark.\nb) The second.\n\n"
+        "and what is no more of it\n\n"
+    )
+
+
+def test_a_heading_between_dashes_is_one() -> None:
+    def page(canvas: Canvas) -> None:
+        for number, (words, size) in enumerate(
+            [
+                *(("· Key facts", 18), ("The text of the facts", 10)),
+                *(("– Annex –", 18), ("The text of the annex", 10)),
+                *(("• Large point", 18), ("The text of the point", 10)),
+            ]
+        ):
+            write(canvas, 2 * cm, (24 - number) * cm, (words, size, 0))
+
+    assert headings(read(draw(page), "a.pdf").text) == ["· Key facts", "– Annex –"]
+
+
 def test_what_stands_above_the_line_belongs_to_its_word() -> None:
     stream = io.BytesIO()
     words = "It has 10<super>6</super> rows in 5 m<super>2</super>, with CO<sub>2</sub> in it."
     normal = getSampleStyleSheet()["Normal"]
     SimpleDocTemplate(stream, pagesize=A4).build([Spacer(1, 5 * cm), Paragraph(words, normal)])
     assert read(stream.getvalue(), "a.pdf").text == "It has 10⁶ rows in 5 m², with CO2 in it.\n\n"
+
+
+def write(canvas: Canvas, left: float, top: float, *parts: tuple[str, float, float]) -> None:
+    """Draw words one after the other, each in its size and so far above the line."""
+    for text, size, above in parts:
+        canvas.setFont("Helvetica", size)
+        canvas.drawString(left, top + above, text)
+        left += canvas.stringWidth(text, "Helvetica", size)
+
+
+def test_small_words_stay_in_their_sentences() -> None:
+    small = "Each of them is paid by the desk"
+
+    def page(canvas: Canvas) -> None:
+        for number in range(8):  # each word of the line below a heading's end, in turn
+            width = canvas.stringWidth(small[: 8 + 3 * number], "Helvetica", 8)
+            begin = canvas.stringWidth("Total", "Helvetica", 10)
+            write(canvas, 2 * cm + width - begin, (24 - number) * cm, ("Total", 10, 4))
+            write(canvas, 2 * cm, (24 - number) * cm, (small, 8, 0))
+        write(canvas, 2 * cm, 12 * cm, ("T", 20, -6))
+        write(canvas, 2 * cm + 12.5, 12 * cm, ("he first words of a long text", 10, 0))
+        write(canvas, 2 * cm + 12.5, 12 * cm - 12, ("which goes on below", 10, 0))
+
+    text = read(draw(page), "a.pdf").text
+    assert text.count(small) == 8
+    assert "he first words of a long text which goes on below" in text
 
 
 def test_a_sentence_goes_on_over_the_page() -> None:
