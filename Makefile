@@ -20,7 +20,7 @@ demo: $(VENV)/.installed
 		"do we get shares or stock options?"
 
 test: $(VENV)/.installed
-	$(BIN)/python -m pytest -n 2 --dist loadfile
+	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 lint: $(VENV)/.installed
 	$(BIN)/ruff format --check .

@@ -20,7 +20,7 @@ from retrieval.statements import parse
 # the answerable ones have 0.34 of it and more, and one off their topic 0.05.
 NEAR_SHARE = 0.3
 # What is told of every channel, whatever there is: it tells nobody that there is a page.
-IN_CHANNEL = "Here I use only pages for all who read along: ask me directly to search yours, too."
+IN_CHANNEL = "In channels I use only pages for all there: ask me directly to search yours, too."
 AMONG_COMPANIES = "Other companies read here, so I looked only in what is public. Ask me directly."
 
 MOST_NAMED = 3  # names that no page mentions; who asks for more has pasted them

@@ -159,8 +159,8 @@ def _build_advice(owner: str | None) -> str:
         return "It names no owner: check before you rely on it."
     shown = mrkdwn.flatten(owner, OWNER_LENGTH)
     is_told = _PLAIN.fullmatch(shown) and not find_owner_names(owner)
-    asked = shown if is_told else "its owner, named below,"
-    return f"Ask {asked} before you rely on it."
+    asked = f"({shown})" if is_told else "(named below)"
+    return f"Ask its owner {asked} before you rely on it."
 
 
 def _show(words: str) -> str:

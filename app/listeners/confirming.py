@@ -19,13 +19,14 @@ from app.listeners.actions import acknowledge
 from app.rights import Rights, RightsUnknown
 
 CONFIRMED = "Thanks: {title} counts as verified today."
+ALREADY = "{title} counts as verified today already."
 CONFIRMED_BY = "✓ {title} confirmed by {name}, {day}"
-GONE = "That page is gone, or not for you to read, so nothing is changed."
+GONE = "That page is gone, or not for you to read, so nothing has changed."
 NOT_OWNER = (
     "Only those who look after a page can confirm it, so nothing has changed. {title} {owner}."
 )
 OTHERWISE = "ask whoever looks after Footnote"
-UNKNOWN = "Slack doesn't say just now who may do that, so nothing is changed. Please try again."
+UNKNOWN = "Slack doesn't say just now who may do that, so nothing has changed. Please try again."
 
 log = logging.getLogger(__name__)
 
@@ -63,7 +64,8 @@ def register(
         if not confirming.may_confirm(page, user_id, admins=admins, experts=experts, rights=rights):
             return _refuse(page, knows_address=rights.find_email(user_id) is not None), False
         is_new = confirming.confirm(readable, [document_id], user_id) > 0
-        return CONFIRMED.format(title=_quote_title(page)), is_new
+        said = CONFIRMED if is_new else ALREADY
+        return said.format(title=_quote_title(page)), is_new
 
     def tell_all(body: dict[str, Any], client: WebClient, document_id: int) -> None:
         """Say in the thread who has confirmed the page, unless some who read there may not read it.

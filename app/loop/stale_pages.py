@@ -104,7 +104,10 @@ def post_monthly(
         # Who looks after a page alone needs not be told so.
         is_person = place.startswith(("U", "W"))
         name_owners = None if is_person else partial(confirming.name_owners, rights=rights)
-        messages = [*build_messages(pages, name_owners), *build_secrets(secret)]
+        messages = build_messages(pages, name_owners)
+        if messages and secret:
+            messages[0] = _add(messages[0], f"{_count_secret(secret)}: see the thread.")
+        messages += build_secrets(secret)
         if messages and schedule.claim(database, f"{JOB} {place}", month):
             _post(client, database, place, messages, month)
 
@@ -192,15 +195,16 @@ def build_secrets(pages: Sequence[StalePage]) -> list[Message]:
     """The pages in which secrets stand, for who looks after them; no page: no message."""
     if not pages:
         return []
-    title = (
-        f"{count(len(pages), 'page')} with passwords, keys or the like. I mask them here: take "
-        "them out there, and replace them."
-    )
+    title = f"{_count_secret(pages)}. I mask them here: take them out there, and replace them."
     lines = [f"• {_link(page)}" for page in pages[:MOST_PAGES]]
     if more := len(pages) - len(lines):
         lines += [f"and {count(more, 'page')} more"] * (more > 0)
     texts = mrkdwn.join_lines([f"*{title}*", *lines], BLOCK_TEXT)
     return [Message(text=title, blocks=tuple(map(mrkdwn.build_section, texts)))]
+
+
+def _count_secret(pages: Sequence[StalePage]) -> str:
+    return f"{count(len(pages), 'page')} with passwords, keys or the like"
 
 
 def _build_message(title: str, pages: Sequence[StalePage], *, has_owners: bool) -> Message:

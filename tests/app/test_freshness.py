@@ -259,14 +259,14 @@ def opening(
 
 def test_an_answer_from_a_stale_page_opens_with_its_age_and_owner() -> None:
     said = "The best page that I found was last verified 2022-02-28, 4 years ago."
-    assert opening("People team") == (f"{said} Ask People team before you rely on it.")
+    assert opening("People team") == (f"{said} Ask its owner (People team) before you rely on it.")
     assert opening(None) == f"{said} It names no owner: check before you rely on it."
     assert opening("IT", date(2026, 1, 1)) is None
     assert opening("IT", None) is None
 
 
 def test_an_answer_from_a_page_that_no_longer_holds_opens_with_that_and_what_holds() -> None:
-    asks = "Ask IT before you rely on it."
+    asks = "Ask its owner (IT) before you rely on it."
     over = "The best page that I found says that it no longer holds."
     assert opening("IT", TODAY, is_superseded=True) == f"{over} {asks}"
     archived = "The best page that I found is filed as archived."
@@ -290,7 +290,7 @@ def test_an_answer_from_a_page_that_no_longer_holds_opens_with_that_and_what_hol
 )
 def test_whatever_an_owner_is_called_nobody_is_called_and_nothing_is_marked(owner: str) -> None:
     shown = opening(owner) or ""
-    assert shown.endswith(". Ask its owner, named below, before you rely on it.")
+    assert shown.endswith(". Ask its owner (named below) before you rely on it.")
     assert owner not in shown
 
 
@@ -443,7 +443,7 @@ def test_a_stale_page_alone_answers_and_opens_with_its_age_until_it_is_confirmed
     given = answer(retriever, Quoter(embedder), question)
     assert given.text.startswith(
         f"The best page that I found was last verified {ago(1_500)}, 4 years ago. "
-        f"Ask People team before you rely on it.\n\n{OPENING}"
+        f"Ask its owner (People team) before you rely on it.\n\n{OPENING}"
     )
     assert [citation.is_stale for citation in given.citations] == [True]
     document_id = given.citations[0].document_id

@@ -80,7 +80,7 @@ def before_document(database: Database, number: int, call: Callable[[], object])
 
     @event.listens_for(database.engine, "before_cursor_execute")
     def watch(_connection: Any, _cursor: Any, statement: str, *_more: Any) -> None:
-        is_written = "INSERT INTO documents" in statement or "FOR UPDATE" in statement
+        is_written = "INSERT INTO documents" in statement or "FOR NO KEY UPDATE" in statement
         if is_written and next(numbers) == number:
             call()
 

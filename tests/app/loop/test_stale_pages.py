@@ -115,6 +115,7 @@ def test_who_looks_after_pages_alone_is_told_which_of_them_hold_secrets(
                 "*1 page was last verified long ago. Still true? Confirm it, or change it where it "
                 "is.*",
                 "<https://wiki.example/Laptops|Laptops> · last verified 2022-03-01",
+                "1 page with passwords, keys or the like: see the thread.",
             ],
             [f"*1 page {masked} them.*\n• <https://wiki.example/Keys|Keys>"],
             [f"*1 page {masked} them.*\n• <https://wiki.example/Logins|Logins>"],
