@@ -78,9 +78,12 @@ def ask(slack: SlackStandIn, question: str) -> Json:
     """Mention the bot; the message with its answer."""
     event = slack.write(f"<@U0BOT> {question}", channel_id="C1")
     slack.send_event({**event, "type": "app_mention"})
-    return slack.wait_for_message(
+    answer = slack.wait_for_message(
         "C1", lambda each: each.get("thread_ts") == event["ts"] and "bot_id" in each
     )
+    # By then its trace knows which message it is.
+    slack.wait_for_call("assistant.threads.setStatus", where=lambda call: not call.params["status"])
+    return answer
 
 
 def flag(slack: SlackStandIn, answer: Json) -> None:
