@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from uuid import UUID
 
 from app import abstaining, freshness, successors, traces
+from app.abstaining import Searched
 from app.generate.generator import Generator
 from app.records import Abstention, Answer, Arrival, Turn
 from app.searching import search
@@ -90,15 +91,16 @@ class Answerer:
         """As answer, with all that was found; stage_ms has every stage, and their total."""
         database = self.retriever.database
         start = perf_counter()
-        if page_count := abstaining.load_searched(database).page_count:
-            tell(Searching(page_count=page_count))
+        searched = abstaining.load_searched(database)
+        if searched.page_count:
+            tell(Searching(page_count=searched.page_count))
         found = search(self.retriever, turns, self.rewriter)
         retrieval = found.retrieval
         traces.save_retrieval(database, trace_id, retrieval, tokens=found.tokens)
         if retrieval.kept:
             tell(Reading(section_count=len(retrieval.kept)))
         generating = perf_counter()
-        answer = self._generate(turns, retrieval, tell)
+        answer = self._generate(turns, retrieval, searched, tell)
         end = perf_counter()
         stage_ms = {
             **retrieval.stage_ms,
@@ -116,7 +118,7 @@ class Answerer:
 
     def _refuse_narrowed(self, trace_id: UUID, retrieval: Retrieval, answer: Answer) -> None:
         database = self.retriever.database
-        if traces.is_readable(database, trace_id):
+        if traces.are_readable(database, [trace_id]):
             return
         # What the trace holds of the question before it was edited may be for fewer people.
         nearest = answer.nearest and answer.nearest.path
@@ -134,7 +136,9 @@ class Answerer:
             if not audiences.may_read(connection, pages):
                 raise traces.Narrowed("A page has got another audience.")
 
-    def _generate(self, turns: Sequence[Turn], retrieval: Retrieval, tell: Tell) -> Answer:
+    def _generate(
+        self, turns: Sequence[Turn], retrieval: Retrieval, searched: Searched, tell: Tell
+    ) -> Answer:
         """What the kept sections give, or the words that say why there is no answer."""
 
         validity = Validity(today=datetime.now(UTC).date(), freshness_days=self.freshness_days)
@@ -161,7 +165,7 @@ class Answerer:
         )
         return replace(
             answer,
-            text=explain(abstaining.load_searched(self.retriever.database)),
+            text=explain(searched),
             text_for_others=explain(None),
             nearest=abstaining.find_nearest(answer.abstained_because, retrieval, validity),
         )

@@ -7,7 +7,7 @@ from typing import Any
 from app import mrkdwn
 from app.escalation import Escalation
 from app.feedback import Vote
-from app.records import Answer, Citation, Nearest, Successor
+from app.records import Answer, Citation, Nearest
 
 Block = dict[str, Any]
 
@@ -185,19 +185,15 @@ def build_source_line(citation: Citation) -> str:
     facts = [f"[{citation.marker}] {link}"]
     if age := citation.age:
         facts.append(age)
-    if citation.replaced:
-        successor = _build_successor_link(citation.successor)
-        facts.append(f"replaced by {successor}" if successor else _quote(citation.replaced))
+    if page := citation.successor:
+        shown = mrkdwn.link_or_quote(page.url, page.title, RELATION_LENGTH, most=LINK_LENGTH)
+        facts.append(f"replaced by {shown}")
+    elif citation.replaced:
+        facts.append(_quote(citation.replaced))
     facts += map(_quote, citation.differences)
     if citation.owner:
         facts.append(mrkdwn.quote(citation.owner, OWNER_LENGTH))
     return " · ".join(facts)
-
-
-def _build_successor_link(page: Successor | None) -> str | None:
-    """A link to the page that replaces another one; None where there is none that fits."""
-    link = mrkdwn.link(page.url, _shorten(page.title, RELATION_LENGTH)) if page else ""
-    return link if link.startswith("<") and len(link) <= LINK_LENGTH else None
 
 
 def _quote(relation: str) -> str:

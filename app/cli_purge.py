@@ -25,7 +25,12 @@ Purge = Callable[[Connection], Purged]
 
 @click.command("purge")
 @click.option("--user", "user_id", metavar="USER", help="All of a person, by Slack user id.")
-@click.option("--page", "path", metavar="PATH", help="All of a page, which then stays out.")
+@click.option(
+    "--page",
+    "path",
+    metavar="PATH",
+    help="All of a page, and of those of the very same text; they then stay out.",
+)
 @click.option("--source", help="With --page, where several sources have a page of that path.")
 @click.option("--readmit", is_flag=True, help="With --page: let it in again at the next sync.")
 @click.option("--expired", is_flag=True, help="What is older than RETENTION_DAYS.")
@@ -82,8 +87,9 @@ def _readmit(opened: Database, page: Key) -> None:
 
 
 def _purge(settings: Settings, opened: Database, purge: Purge, *, yes: bool) -> None:
-    with purging.tried(opened) as connection:
+    with opened.transaction() as connection:
         found = purge(connection)
+        connection.rollback()  # only to tell what would go
     token = _find_token(settings, opened)
     click.echo("\n".join(_tell(found, settings, has_token=token is not None)))
     if not (any(found.counts.values()) or found.messages):

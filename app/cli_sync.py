@@ -19,7 +19,11 @@ if TYPE_CHECKING:  # takes seconds to import
 
 @click.command("sync")
 @click.argument("names", metavar="[SOURCE]...", nargs=-1)
-@click.option("--prune", is_flag=True, help="Remove at once what the sources named have no more.")
+@click.option(
+    "--prune",
+    is_flag=True,
+    help="Remove at once what those named have no more, or one that SOURCES has no more.",
+)
 @click.pass_obj
 def sync_sources(settings: Settings, names: tuple[str, ...], prune: bool) -> None:
     """Bring the sources of SOURCES, or those named, up to date; only what changed is done again.
@@ -28,14 +32,16 @@ def sync_sources(settings: Settings, names: tuple[str, ...], prune: bool) -> Non
     SOURCES has no more stays until it is named with --prune. Sources that cannot be read are told
     of at the end of the others, and the status is 1.
     """
+    from retrieval import sync
+
     if prune and not names:
         raise click.UsageError("Name the sources that --prune is for.")
     opened = commands.open_database(settings)
     if prune and not (names := _remove_retired(settings, opened, names)):
         return
     sources = syncing.find_sources(settings, names)
-    for line in syncing.narrow_renamed(settings, opened):
-        click.echo(line, err=True)
+    for name, source in sync.narrow_renamed(opened, syncing.find_sources(settings)).items():
+        click.echo(syncing.build_renamed(name, source), err=True)
     syncer = syncing.build_syncer(settings, opened)
     failures = [failure for source in sources if (failure := _sync(syncer, source, prune=prune))]
     for failure in failures:

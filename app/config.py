@@ -110,10 +110,11 @@ class Settings(BaseSettings):
     slack_client_secret: Secret | None = Field(None, description="With SLACK_CLIENT_ID")
     slack_api_url: Url = Field("https://slack.com/api/", description="Base URL of Slack's Web API")
     admins: Annotated[frozenset[SlackUserId], NoDecode, BeforeValidator(_split)] = Field(
-        frozenset(), description="Slack user ids, by commas, of who may read others' questions"
+        frozenset(),
+        description="Slack user ids, by commas, of who may read all questions and confirm pages",
     )
     experts: Annotated[dict[str, SlackExpertId], NoDecode, BeforeValidator(_parse_json)] = Field(
-        {}, description="Channel or user group id to ask what is not found, by topic, in JSON"
+        {}, description="Channel or user group id to ask, by page owner or source, in JSON"
     )
     channels: Annotated[
         dict[SlackChannelId, ChannelMode], NoDecode, BeforeValidator(_parse_json)
@@ -125,7 +126,7 @@ class Settings(BaseSettings):
         None, description="Channel id in which flagged answers are reviewed"
     )
     report_channel: SlackRoomId | None = Field(
-        None, description="Channel id to which the nightly figure and the weekly digest go"
+        None, description="Channel id to which nightly figure, digest and stale pages go"
     )
     eval_schedule: Schedule | None = Field(
         None, description="When all approved cases are run, as five fields of cron, in UTC"

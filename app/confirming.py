@@ -1,10 +1,10 @@
 """Pages that somebody says are still true: which page is meant, who may say so, and keeping it."""
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
-from functools import cache, partial
+from functools import cache
 
 from sqlalchemy import Connection, text
 
@@ -144,9 +144,19 @@ def name_owners(owner: str, rights: Rights) -> str:
 
 
 def name_all_owners(citations: Sequence[Citation], rights: Rights) -> tuple[Citation, ...]:
-    """Citations with the same of their pages; of each Slack is asked once, whatever it says."""
-    name = cache(partial(name_owners, rights=rights))
-    return tuple(replace(each, owner=each.owner and name(each.owner)) for each in citations)
+    """Citations with the same of their pages."""
+    name = build_namer(rights)
+    return tuple(replace(each, owner=name(each.owner)) for each in citations)
+
+
+def build_namer(rights: Rights) -> Callable[[str | None], str | None]:
+    """What names the owners of pages; of each Slack is asked once, whatever it says."""
+
+    @cache
+    def name(owner: str | None) -> str | None:
+        return owner and name_owners(owner, rights)
+
+    return name
 
 
 def _name_owner(owner: str, rights: Rights) -> str:

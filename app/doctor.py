@@ -69,7 +69,7 @@ def _examine_settings(settings: Settings) -> Iterator[Finding]:
     if settings.eval_schedule is None and (settings.report_channel or settings.tickets):
         yield findings.note(
             "REPORT_CHANNEL or TICKETS is set, and EVAL_SCHEDULE is not: nothing is reported but "
-            "by `footnote eval --cases --post`."
+            "by `footnote eval --cases --post`, apart from stale pages."
         )
 
 

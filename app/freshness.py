@@ -56,18 +56,15 @@ def mark(
         known = [*find_over(page), *_find_newer(page, citations, validity)]
         is_stale = validity.is_stale(page)
         successor = successors.get(page.document_id or 0)
-        is_circle = successor is None and page.document_id in successors
+        leads_back = successor is None and page.document_id in successors
+        named = successor.title if successor else page.superseded_by
         return replace(
             page,
             is_stale=is_stale,
             is_due=is_stale and not known,
             caveat=_build_caveat(page, known, validity),
             differs_from=tuple(_name_different(page, replaced)),
-            superseded_by=successor.title
-            if successor
-            else None
-            if is_circle
-            else page.superseded_by,
+            superseded_by=None if leads_back else named,
             successor=successor,
         )
 

@@ -82,7 +82,7 @@ def _examine_relevance(
         relevance.build_basis(reranker, embedder, DEFAULT),
         embedder=active.embedder,
         chunker=active.chunker,
-        probe=relevance.round_probe(active.probe),
+        probe=generations.round_probe(active.probe),
     )
     model = relevance.find(connection, basis)
     if model is None:

@@ -383,6 +383,8 @@ class Jobs:
             return SMALL_TALK[kind]
         audiences = self.rights.find_for_question(arrival)
         reading = self._database.reading_as(audiences)
+        is_direct = str(arrival.channel_id).startswith("D")
+        is_shared = not is_direct and self.rights.is_shared(arrival)
         past = traces.find_past_answers(reading, arrival)
         if past:
             traces.save_past(self._database, trace_id, past)
@@ -390,14 +392,13 @@ class Jobs:
             turns.read(past, arrival.question), trace_id, before_saving, tell
         )
         self._watch(answer)
-        if not all(traces.is_readable(reading, each.trace_id) for each in past):
+        if not traces.are_readable(reading, [each.trace_id for each in past]):
             raise traces.Narrowed("An answer before it has got another audience.")
         job.cited = answer.citations
         # In no trace, as names are to go when somebody has themselves forgotten.
         named = confirming.name_all_owners(answer.citations, self.rights)
         answer = replace(answer, citations=named)
-        if answer.abstained_because and not str(arrival.channel_id).startswith("D"):
-            is_shared = self.rights.is_shared(arrival)
+        if answer.abstained_because and not is_direct:
             place = abstaining.AMONG_COMPANIES if is_shared else abstaining.IN_CHANNEL
             return replace(answer, text=f"{answer.text} {place}")
         return answer

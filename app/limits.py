@@ -18,7 +18,6 @@ from retrieval import db
 from retrieval.db import Database
 
 HOUR = timedelta(hours=1)
-REFUSED = "Limited"  # the error_class of what was one too many
 PERSON = "I have answered {limit} of your questions in the last hour, which is as many as I answer."
 CHANNEL = (
     "I have answered {limit} questions in this channel in the last hour, which is as many as I "
@@ -37,7 +36,7 @@ _FULL_SINCE = """(
         FROM traces
         WHERE {condition} AND asked_at > now() - interval '1 hour'
         AND (asked_at, trace_id) < (own.until, own.trace_id)
-        AND is_question(traces) AND error_class IS DISTINCT FROM 'Limited'
+        AND is_question(traces) AND error_class IS DISTINCT FROM :limited
     ) AS counted
     WHERE answers >= {limit}
 )"""
@@ -111,6 +110,7 @@ class Limits:
                     "per_person": self._per_person,
                     "per_channel": self._per_channel,
                     "is_edited": is_edited,
+                    "limited": traces.LIMITED,
                 },
             ).one_or_none()
         return _Full(**row._mapping) if row else _Full(person=None, channel=None)
@@ -131,7 +131,7 @@ class Limits:
                 {"tenant_id": self._database.tenant_id, "trace_id": trace_id},
             ).scalar()
         if not is_edited:
-            traces.save_failure(self._database, trace_id, REFUSED)
+            traces.save_failure(self._database, trace_id, traces.LIMITED)
         return bool(is_first)
 
     def _tell(self, arrival: Arrival, full: _Full) -> None:

@@ -5,7 +5,6 @@ business of who makes them.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
@@ -14,7 +13,6 @@ from sqlalchemy import Connection, CursorResult, text
 
 from app.loop import proposing
 from retrieval import purged
-from retrieval.db import Database
 from retrieval.errors import ConfigError
 from retrieval.purged import Key
 
@@ -28,18 +26,6 @@ class Purged:
 
     counts: Mapping[str, int]  # by what they count, in the plural
     messages: tuple[tuple[str, str], ...]  # channel and ts of each of ours that stands in Slack
-
-
-class _Kept(Exception):
-    """Ends a transaction that was only tried."""
-
-
-@contextmanager
-def tried(database: Database) -> Iterator[Connection]:
-    """A transaction that is undone at its end."""
-    with suppress(_Kept), database.transaction() as connection:
-        yield connection
-        raise _Kept
 
 
 def purge_person(connection: Connection, user_id: str) -> Purged:

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import PurePosixPath
 
 from sqlalchemy import text
@@ -26,9 +25,17 @@ class NamedPage:
 
 
 def load_named(database: Database, retrieval: Retrieval) -> list[NamedPage]:
-    """The pages for who reads that what is kept may name in its place."""
-    named = {each.section.superseded_by or "" for each in retrieval.kept}
-    names = {name.strip().casefold() for name in named} - {""}
+    """The pages for who reads that what is kept may name in its place, where no page is that which
+    was found."""
+    found = {each.section.document_id: each.section for each in retrieval.candidates}
+    named = {
+        page.superseded_by or ""
+        for page in (each.section for each in retrieval.kept)
+        if editions.find_successor(page, found.values()) in (None, page)
+    }
+    # A database that folds no case writes some letters otherwise, as ß.
+    names = {form for name in named for form in (name.strip().casefold(), name.strip().lower())}
+    names -= {""}
     if not names:
         return []
     words = names | {PurePosixPath(name.split("#")[0]).name for name in names}
@@ -38,8 +45,8 @@ def load_named(database: Database, retrieval: Retrieval) -> list[NamedPage]:
                 SELECT document_id, title, path, url, superseded_by FROM documents
                 WHERE lower(title) = ANY(:words)
                 OR lower(url) = ANY(:words) OR lower(split_part(url, '#', 1)) = ANY(:words)
-                OR regexp_replace(lower(path), '^.*/', '') = ANY(:words)
-                OR regexp_replace(lower(path), '^.*/|[.][^./]*$', '', 'g') = ANY(:words)
+                OR lower(split_part(path, '/', -1)) = ANY(:words)
+                OR regexp_replace(lower(split_part(path, '/', -1)), '[.][^.]*$', '') = ANY(:words)
                 ORDER BY source, path
             """),
             {"words": sorted(words)},
@@ -52,17 +59,13 @@ def find(retrieval: Retrieval, named: Sequence[Superseded] = ()) -> Mapping[int,
     that they name: the last of those that replace one another, or None where they lead back."""
     sections = [each.section for each in retrieval.candidates]
     pages: dict[int, Superseded] = {each.document_id: each for each in (*sections, *named)}
-    find_next = partial(editions.find_successor, pages=pages.values())
-    found: dict[int, Successor | None] = {}
-    for number in dict.fromkeys(each.document_id for each in sections):
-        last = editions.find_last(pages[number], find_next)
-        if last is None:
-            continue
-        found[number] = (
-            None
-            if last.document_id == number
-            else Successor(
-                document_id=last.document_id, path=last.path, title=last.title, url=last.url
-            )
-        )
-    return found
+    last = editions.find_all_last(pages)
+    return {
+        number: None if last[number].document_id == number else _build(last[number])
+        for number in dict.fromkeys(each.document_id for each in sections)
+        if number in last
+    }
+
+
+def _build(page: Superseded) -> Successor:
+    return Successor(document_id=page.document_id, path=page.path, title=page.title, url=page.url)

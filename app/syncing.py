@@ -66,14 +66,6 @@ def refuse_named(settings: Settings, source: Source) -> None:
             )
 
 
-def narrow_renamed(settings: Settings, database: Database) -> list[str]:
-    """Do so for the sources of SOURCES; for each that was renamed, what to say."""
-    from retrieval import sync
-
-    renamed = sync.narrow_renamed(database, find_sources(settings))
-    return [build_renamed(name, source) for name, source in renamed.items()]
-
-
 def build_renamed(name: str, source: Source) -> str:
     """What to say, and to do, where a source has another name now."""
     return (
@@ -169,7 +161,7 @@ def _sync_due(
     try:
         with sync.noting_failures(database, name):
             (source,) = find_sources(settings, [name])
-            narrow_renamed(settings, database)
+            sync.narrow_renamed(database, find_sources(settings))
         summary = sync.sync(syncer, source, progress=progress)
     except Stopped:
         raise

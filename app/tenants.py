@@ -94,10 +94,6 @@ class Tenants:
         for thread in closing:
             thread.join()
 
-    def list_ids(self) -> list[str]:
-        """Whose the installations are."""
-        return [find_tenant_id(bot) for bot in self._installations.list_bots()]
-
     def find_client(self, tenant_id: str) -> WebClient | None:
         """By whom a tenant is told something that it has not asked for; None before it is there."""
         for bot in self._installations.list_bots():

@@ -5,7 +5,7 @@ is shown of traces is read as the database is bound.
 """
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from typing import Any
@@ -23,6 +23,7 @@ from retrieval.db import DEADLOCK, LOCKED, Database
 from retrieval.errors import FootnoteError
 from retrieval.records import LEGS, Candidate, Retrieval
 
+LIMITED = "Limited"  # the error_class of what was one question too many
 LOST_AFTER_S = 3_600  # longer than any question waits and is worked on; chosen
 RECENT_S = 1_800  # before a direct message: what was asked in it belongs to it; chosen
 # Of what was said before a question. As much as one answer may have, so that it is rarely cut.
@@ -331,15 +332,16 @@ def is_asked(database: Database, trace_id: UUID, question: str) -> bool:
         )
 
 
-def is_readable(database: Database, trace_id: UUID) -> bool:
-    """Whether those whom the database reads as may read all that a trace is made of by now."""
+def are_readable(database: Database, trace_ids: Collection[UUID]) -> bool:
+    """Whether those whom the database reads as may read all that traces are made of by now."""
+    if not trace_ids:
+        return True
     with database.transaction() as connection:
-        return bool(
-            connection.execute(
-                text("SELECT EXISTS (SELECT FROM traces WHERE trace_id = :trace_id)"),
-                {"trace_id": trace_id},
-            ).scalar()
-        )
+        count: int = connection.execute(
+            text("SELECT count(*) FROM traces WHERE trace_id = ANY(:trace_ids)"),
+            {"trace_ids": list(trace_ids)},
+        ).scalar_one()
+    return count == len(set(trace_ids))
 
 
 def is_deleted(database: Database, trace_id: UUID) -> bool:
@@ -522,14 +524,14 @@ def find_own(
         rows = connection.execute(
             text("""
                 SELECT question, asked_at, channel_id, thread_ts,
-                       CASE WHEN error_class = 'Limited' THEN 'limited' ELSE outcome END AS outcome,
+                       CASE WHEN error_class = :limited THEN 'limited' ELSE outcome END AS outcome,
                        answer_ts[1] AS answer_ts
                 FROM traces
                 WHERE surface = 'slack' AND team_id = :team_id AND user_id = :user_id
                 AND is_shown(traces)
                 ORDER BY asked_at DESC LIMIT :limit
             """),
-            {"team_id": team_id, "user_id": user_id, "limit": limit},
+            {"team_id": team_id, "user_id": user_id, "limit": limit, "limited": LIMITED},
         ).all()
     return [OwnQuestion(**row._mapping) for row in rows]
 

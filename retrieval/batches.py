@@ -3,7 +3,9 @@
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import chain
+from typing import Protocol
 
 from sqlalchemy import Connection, text
 
@@ -22,7 +24,14 @@ from retrieval.tuning import Tuning
 GROUP_CHARACTERS = 150_000
 
 Progress = Callable[[int, int], None]  # documents done, of how many
-Write = Callable[[Connection, Generation, Item, Tuning], object]
+
+
+class Write(Protocol):
+    """What has the index hold a page."""
+
+    def __call__(
+        self, connection: Connection, /, generation: Generation, item: Item, tuning: Tuning
+    ) -> object: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,11 +71,10 @@ def index(
             with _surviving(target, page, failed):
                 items.append(split(page, target.embedder, target.tuning))
         for item in _embed_all(target, items, failed):
-            with (
-                _surviving(target, item.page, failed),
-                target.database.transaction() as connection,
-            ):
-                write(connection, target.generation, item, target.tuning)
+            with _surviving(target, item.page, failed):
+                target.database.insist(
+                    partial(write, generation=target.generation, item=item, tuning=target.tuning)
+                )
         done += len(group)
         progress(done, len(pages))
     return failed

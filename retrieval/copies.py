@@ -83,13 +83,15 @@ def load(connection: Connection, document_ids: Collection[int]) -> frozenset[tup
     return frozenset((row.document_id, row.other_id) for row in rows)
 
 
-def find_similarity(one: _Page, other: _Page) -> float | None:
-    """How much of two pages' words both have, in [LEAST, 1]; None where they are no copies.
+def compare(one: _Page, other: _Page) -> tuple[float, bool] | None:
+    """How much of two pages' words both have, in [LEAST, 1], and whether they have one title; None
+    where they are no copies.
 
     Those whose titles differ are from ALIKE on: most are one template filled for two services.
     """
     similarity = shingles.find_similarity(one.shingles, other.shingles)
-    return similarity if similarity >= (LEAST if has_one_title(one, other) else ALIKE) else None
+    is_one = has_one_title(one, other)
+    return (similarity, is_one) if similarity >= (LEAST if is_one else ALIKE) else None
 
 
 def has_one_title(one: _Page, other: _Page) -> bool:
@@ -123,17 +125,16 @@ def _save_signatures(connection: Connection, pages: Collection[_Page]) -> None:
         }
         for page in pages
     ]
-    if rows:
-        connection.execute(
-            text("""
-                INSERT INTO signatures (tenant_id, document_id, content_hash, bands)
-                SELECT tenant_id, document_id, :content_hash, :bands FROM documents
-                WHERE document_id = :document_id FOR KEY SHARE
-                ON CONFLICT (document_id) DO UPDATE
-                SET content_hash = excluded.content_hash, bands = excluded.bands
-            """),
-            rows,
-        )
+    connection.execute(
+        text("""
+            INSERT INTO signatures (tenant_id, document_id, content_hash, bands)
+            SELECT tenant_id, document_id, :content_hash, :bands FROM documents
+            WHERE document_id = :document_id FOR KEY SHARE
+            ON CONFLICT (document_id) DO UPDATE
+            SET content_hash = excluded.content_hash, bands = excluded.bands
+        """),
+        rows,
+    )
 
 
 def _build_bands(page: _Page) -> Iterator[int]:
@@ -172,11 +173,11 @@ def _save_pairs(connection: Connection, changed: Collection[_Page]) -> None:
         {
             "low": row.low,
             "high": row.high,
-            "similarity": similarity,
-            "has_one_title": has_one_title(pages[row.low], pages[row.high]),
+            "similarity": found[0],
+            "has_one_title": found[1],
         }
         for row in pairs
-        if (similarity := find_similarity(pages[row.low], pages[row.high])) is not None
+        if (found := compare(pages[row.low], pages[row.high]))
     ]
     if rows:
         connection.execute(

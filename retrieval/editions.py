@@ -1,10 +1,10 @@
 """Which of two pages is the later edition of one work, by title, path and what they say; pure."""
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import date
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import PurePosixPath
 from typing import Literal, Protocol, TypeVar
 
@@ -220,6 +220,12 @@ def find_last(page: Page, find: Callable[[Page], Page | None]) -> Page | None:
     if successor is None:
         return last
     return page if successor.document_id == page.document_id else None
+
+
+def find_all_last(pages: Mapping[int, Page]) -> dict[int, Page]:
+    """What find_last gives for each of pages by their document_id, where it is something."""
+    find = partial(find_successor, pages=pages.values())
+    return {number: last for number, page in pages.items() if (last := find_last(page, find))}
 
 
 @lru_cache(maxsize=4_096)

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Sequence, Set
 from dataclasses import dataclass, replace
 
-from retrieval import editions
+from retrieval import editions, shingles
 from retrieval.lexical import build_words
 from retrieval.records import Candidate
 from retrieval.tuning import Tuning
@@ -73,16 +73,15 @@ class _Text:
     """A section as it is compared with others."""
 
     words: Set[str]  # of title, path and text
-    shingles: Set[tuple[str, ...]]  # of the text
+    shingles: Set[str]  # of the text
 
 
 def _read(candidate: Candidate) -> _Text:
     section = candidate.section
     words = build_words(section.text).split()
-    starts = range(max(len(words) - SHINGLE + 1, 1))
     return _Text(
         words={*build_words(f"{section.title} {section.path}").split(), *words},
-        shingles={tuple(words[at : at + SHINGLE]) for at in starts},
+        shingles=shingles.build(words, SHINGLE),
     )
 
 

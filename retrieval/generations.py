@@ -1,6 +1,6 @@
 """Generations: what one chunker and one embedder made of a tenant's documents."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -51,6 +51,16 @@ class Generation:
         if float(self.probe @ embedder.probe) < SAME_MODEL:
             return f"embedding model {self.embedder} changed under the same name"
         return None
+
+
+def round_probe(probe: Vectors) -> tuple[float, ...]:
+    """A probe as it is kept in JSON, far more exact than SAME_MODEL needs."""
+    return tuple(round(float(each), 4) for each in probe)
+
+
+def compare_probes(one: Sequence[float], other: Sequence[float]) -> float:
+    """The similarity of two probes; 0 where they have not one dimension."""
+    return float(np.dot(one, other)) if len(one) == len(other) else 0.0
 
 
 def chunker_name(tuning: Tuning) -> str:

@@ -100,8 +100,9 @@ def ingest(
         target = _open_target(database, embedder, tuning, plan.pending)
         failed = batches.index(target, plan.pending, rows.write, go_on)
         check()
-        with database.transaction() as connection:
-            removed = _settle(connection, source, plan, doubt, prune=prune)
+        removed = database.insist(
+            partial(_settle, source=source, plan=plan, doubt=doubt, prune=prune)
+        )
         copies.refresh(database)
         behind, left = _keep_up(target)
         filled = fill(target, finish=partial(_conclude, target.generation, basis), progress=go_on)

@@ -40,16 +40,20 @@ _WHOSE = (
 _SAYS = r"(?:[:=：]{1,2}>?|\b(?:is|ist|lautet|est|es)\b:?)"
 _BETWEEN = rf"{_OF}{_WHOSE}{_MARKS}[ \t]{{0,40}}{_SAYS}[ \t]{{0,40}}{_MARKS}"
 _VALUE = r"[^\s\"'`|<>,;]"
-# As Kubernetes has it, and XML.
-_ENTRY = (
-    r"\b(?:name|key)[\"']?\s{{0,3}}[:=]\s{{0,3}}[\"']?(?:[\w.-]{{0,40}}[_.-])?{name}"
-    + _OF.replace("{", "{{").replace("}", "}}")
-    + r"[\"']?,?\s{{1,40}}[\"']?value[\"']?\s{{0,3}}[:=]\s{{0,3}}[\"']?"
-)
+
+
+def _build_entry(name: str) -> str:
+    """As Kubernetes has it, and XML."""
+    return (
+        rf"\b(?:name|key)[\"']?\s{{0,3}}[:=]\s{{0,3}}[\"']?(?:[\w.-]{{0,40}}[_.-])?{name}{_OF}"
+        r"[\"']?,?\s{1,40}[\"']?value[\"']?\s{0,3}[:=]\s{0,3}[\"']?"
+    )
+
+
 _PATTERNS = {
     "password": (
         rf"{_START}{_NAME}{_BETWEEN}(?P<secret>{_VALUE})",
-        rf"{_ENTRY.format(name=f'{_START}{_NAME}')}(?P<secret>{_VALUE})",
+        rf"{_build_entry(_START + _NAME)}(?P<secret>{_VALUE})",
         # Only in quotes where nothing says that it follows.
         rf"(?:{_START}{_NAME}|\bidentified\s+by)\s{{1,3}}[\"'`](?P<secret>{_VALUE}{{6}})",
         rf"<[\w:-]{{0,40}}{_NAME}>\s{{0,3}}(?P<secret>[^\s<>]{{6}})[^\s<>]{{0,250}}\s{{0,3}}</",
@@ -68,7 +72,7 @@ _PATTERNS = {
     "key": (
         rf"(?:(?<![\w-])(?:[\w-]{{0,40}}[_-])?{_TOKEN}|{_START}(?:{_FULL_KEY}|secret)){_BETWEEN}"
         r"(?P<secret>[A-Za-z0-9+/=_.~-]{16,1024})",
-        rf"{_ENTRY.format(name=_TOKEN)}(?P<secret>[A-Za-z0-9+/=_.~-]{{16,1024}})",
+        rf"{_build_entry(_TOKEN)}(?P<secret>[A-Za-z0-9+/=_.~-]{{16,1024}})",
         r"\"auth\"\s{0,3}:\s{0,3}\"(?P<secret>[A-Za-z0-9+/]{12,512}={0,2})\"",
     ),
     # Without its end no scanner takes it for one.

@@ -3,7 +3,6 @@
 from collections.abc import Collection, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from datetime import date
-from functools import partial
 from typing import Protocol
 
 from retrieval import editions
@@ -160,12 +159,7 @@ class _Known:
 
 def _find_last(candidates: Sequence[Candidate]) -> Mapping[int, int]:
     sections = {each.section.document_id: each.section for each in reversed(candidates)}
-    find = partial(editions.find_successor, pages=sections.values())
-    return {
-        number: last.document_id
-        for number, page in sections.items()
-        if (last := editions.find_last(page, find))
-    }
+    return {number: last.document_id for number, last in editions.find_all_last(sections).items()}
 
 
 def _replaces(new: StoredSection, old: StoredSection, known: _Known) -> bool:

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from sqlalchemy import Connection, text
 
 from retrieval import db, literal
-from retrieval.embedding import Embedder, Vectors
+from retrieval.embedding import Embedder
 from retrieval.errors import ConfigError
-from retrieval.generations import SAME_MODEL, chunker_name
+from retrieval.generations import SAME_MODEL, chunker_name, compare_probes, round_probe
 from retrieval.records import Candidate
 from retrieval.rerank import Features, Measured, Reranker
 from retrieval.tuning import Tuning
@@ -37,9 +37,7 @@ class Basis:
         """Whether what was fitted on this one is of use on another."""
         if self != other or not (self.probe and other.probe):
             return self == other
-        if len(self.probe) != len(other.probe):
-            return False
-        return float(np.dot(self.probe, other.probe)) >= SAME_MODEL
+        return compare_probes(self.probe, other.probe) >= SAME_MODEL
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,11 +128,6 @@ def build_basis(reranker: Reranker, embedder: Embedder, tuning: Tuning) -> Basis
         chunker=chunker_name(tuning),
         probe=round_probe(embedder.probe),
     )
-
-
-def round_probe(probe: Vectors) -> tuple[float, ...]:
-    """A probe as a basis has it, far more exact than SAME_MODEL needs."""
-    return tuple(round(float(each), 4) for each in probe)
 
 
 def to_probability(logit: float) -> float:

@@ -2,12 +2,12 @@
 
 from collections.abc import Sequence
 
-LENGTH = 3  # words
+LENGTH = 3  # words, where nobody says otherwise
 
 
-def build(words: Sequence[str]) -> frozenset[str]:
+def build(words: Sequence[str], length: int = LENGTH) -> frozenset[str]:
     """Each run of so many words that follow each other; of a shorter text, all of it."""
-    length = min(LENGTH, len(words))
+    length = min(length, len(words))
     return frozenset(" ".join(words[at : at + length]) for at in range(len(words) - length + 1))
 
 

@@ -246,7 +246,12 @@ def _narrow(connection: Connection, source: Source) -> dict[str, Known]:
         != page.audience
     }
     restating.assign(connection, wanted)
-    return stored.load_known(connection, source.name) if wanted else known
+    return {
+        path: replace(page, audience=wanted[page.document_id], file_hash=None)
+        if page.document_id in wanted
+        else page
+        for path, page in known.items()
+    }
 
 
 def _open(syncer: Syncer, source: Source) -> Path:

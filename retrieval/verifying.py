@@ -4,9 +4,8 @@ from datetime import UTC, date, datetime, timedelta
 
 AHEAD = timedelta(days=1)  # where a page was dated, it may be tomorrow already
 TODAY = "CAST(now() AT TIME ZONE 'UTC' AS date)"
-# In SQL, of a row of documents: the first day that is not too long ago, and whether it is stale.
-OLDEST = f"({TODAY} - coalesce(freshness_days, :freshness_days))"
-IS_STALE = f"verified_at < {OLDEST}"
+# In SQL, of a row of documents: whether it was verified too long ago.
+IS_STALE = f"verified_at < {TODAY} - coalesce(freshness_days, :freshness_days)"
 
 
 def is_to_come(day: date) -> bool:

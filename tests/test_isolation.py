@@ -33,11 +33,10 @@ from retrieval import search
 from retrieval.db import Database
 from retrieval.embedding import Embedder
 from retrieval.metrics import Gold
-from retrieval.sources.reads import Read
 from retrieval.tuning import DEFAULT
 from tests.canaries import DIMENSION, Planted, Tenant, find_canaries, plan
 from tests.conftest import Server, copied
-from tests.retrieval.pages import build_retriever, ingest, page
+from tests.retrieval.pages import build_retriever, for_readers, ingest, page
 from tests.stripping import Stripper, find_conditions, strip
 
 TENANTS, NAMES, PAGES = 20, 10, 3  # audiences for each tenant, pages for each audience
@@ -149,7 +148,7 @@ PATHS: dict[str, Path] = {
     "picker": lambda probe: feedback.find_pages(probe.database, f"title {probe.canary}"),
     "picked page": lambda probe: feedback.load_page(probe.database, probe.document_id),
     "page to confirm": lambda probe: confirming.load_page(probe.database, probe.document_id),
-    "stale page": lambda probe: stale_pages.load(probe.database, [probe.document_id], "true", 365),
+    "stale page": lambda probe: stale_pages.load(probe.database, [probe.document_id]),
     "home, sources": lambda probe: stats.load_sources(probe.database, 365),
     "home, questions": lambda probe: traces.find_own(probe.database, "T1", "U1", limit=500),
     "thread before": lambda probe: traces.find_past_answers(
@@ -551,6 +550,9 @@ def _measure(tenant: Tenant, readers: Sequence[str], question: str) -> dict[str,
         }
 
 
+SERVICE = "# {0} service\n\nThe {0} service runs on port 80.\n"
+
+
 def test_whole_answers_show_nothing_to_the_wrong_reader(
     database: Database, embedder: Embedder
 ) -> None:
@@ -561,18 +563,9 @@ def test_whole_answers_show_nothing_to_the_wrong_reader(
         for number in range(24)
     ]
     reads = [
-        page(each.path, f"# {each.canary} service\n\nThe {each.canary} service runs on port 80.\n")
-        for each in pages
+        for_readers(page(each.path, SERVICE.format(each.canary)), *each.audience) for each in pages
     ]
-    ingest(
-        database,
-        embedder,
-        *(
-            replace(read, document=replace(read.document, audience=each.audience))
-            for read, each in zip(reads, pages, strict=True)
-            if isinstance(read, Read)
-        ),
-    )
+    ingest(database, embedder, *reads)
     retriever = build_retriever(database, embedder)
     answerer = Answerer(retriever=retriever, generator=Quoter(embedder))
     rng, answered = random.Random(20_34), 0

@@ -5,10 +5,11 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from itertools import cycle, islice
 from pathlib import Path
 from threading import Event
@@ -55,6 +56,33 @@ class Pointing:
         return Answer(text="\n".join(each.section.path for each in kept))
 
 
+@contextmanager
+def asking(
+    ask_one: Callable[[str, int], Any], questions: Sequence[str]
+) -> Iterator[Recording[Any]]:
+    """What comes of the questions, asked over and over by threads while the block runs.
+
+    Each thread begins at another question, and tells its own number with each.
+    """
+    answered: Recording[Any] = Recording()
+    is_over = Event()
+
+    def go_on(number: int) -> None:
+        for question in islice(cycle(questions), number * len(questions) // THREADS, None):
+            if is_over.is_set():
+                return
+            answered.add(ask_one(question, number))
+
+    with ThreadPoolExecutor(THREADS) as pool:
+        threads = [pool.submit(go_on, number) for number in range(THREADS)]
+        try:
+            yield answered
+        finally:
+            is_over.set()
+        for each in threads:
+            each.result()
+
+
 def find_generation(asked: Asked) -> object:
     return asked.retrieval.settings["generation_id"]
 
@@ -70,27 +98,16 @@ def test_p69_the_embedder_is_changed_while_500_questions_are_asked(
     before = {each: ask(answerer, [Turn(speaker="user", text=each)]) for each in questions}
     assert sum(asked.answer.abstained_because is None for asked in before.values()) > 9
     (old,) = {find_generation(asked) for asked in before.values()}
-    answered: Recording[Asked] = Recording()
-    is_over = Event()
 
-    def go_on(number: int) -> None:
-        for question in islice(cycle(questions), number, None):
-            if is_over.is_set():
-                return
-            answered.add(ask(answerer, [Turn(speaker="user", text=question)]))
+    def ask_one(question: str, _: int) -> Asked:
+        return ask(answerer, [Turn(speaker="user", text=question)])
 
-    with ThreadPoolExecutor(THREADS) as pool:
-        asking = [pool.submit(go_on, 3 * number) for number in range(THREADS)]
-        try:
-            answered.wait_for(lambda each: find_generation(each) == old, count=50, timeout_s=60)
-            assert ingest(indexed, mirrored, NEW_PAGE, source="notes").state == "active"
-            answered.wait_for(lambda each: find_generation(each) != old, count=50, timeout_s=60)
-            kept = switching.drop(indexed)
-            answered.wait_for(count=LEAST, timeout_s=120)
-        finally:
-            is_over.set()
-        for each in asking:
-            each.result()
+    with asking(ask_one, questions) as answered:
+        answered.wait_for(lambda each: find_generation(each) == old, count=50, timeout_s=60)
+        assert ingest(indexed, mirrored, NEW_PAGE, source="notes").state == "active"
+        answered.wait_for(lambda each: find_generation(each) != old, count=50, timeout_s=60)
+        kept = switching.drop(indexed)
+        answered.wait_for(count=LEAST, timeout_s=120)
     assert (kept.generation_id, kept.state) == (old, "kept")
     with indexed.transaction() as connection:
         (new,) = generations.load_all(connection)
@@ -169,30 +186,17 @@ def test_each_question_to_a_process_is_answered_once_while_the_embedder_is_chang
 ) -> None:
     ingest(database, embedder, LEAVE, VPN, DESK)
     fit(build_retriever(database, mirrored))
-    answered: Recording[Any] = Recording()
-    is_over = Event()
-
-    def go_on(number: int) -> None:
-        for question in islice(cycle(ASKED), number, None):
-            if is_over.is_set():
-                return
-            answered.add(ask_in_slack(slack, database, question, number))
-
-    with serving(slack, database_url, tmp_path), ThreadPoolExecutor(THREADS) as pool:
-        before = {each: ask_in_slack(slack, database, each, 9) for each in ASKED}
+    ask_one = partial(ask_in_slack, slack, database)
+    with serving(slack, database_url, tmp_path):
+        before = {each: ask_one(each, 9) for each in ASKED}
         (old,) = {trace.settings["generation_id"] for trace in before.values()}
-        asking = [pool.submit(go_on, number) for number in range(THREADS)]
-        try:
+        with asking(ask_one, ASKED) as answered:
             answered.wait_for(count=12, timeout_s=60)
             assert ingest(database, mirrored, source="none").state == "active"
             answered.wait_for(
                 lambda trace: trace.settings["generation_id"] != old, count=12, timeout_s=60
             )
             answered.wait_for(count=40, timeout_s=60)
-        finally:
-            is_over.set()
-        for each in asking:
-            each.result()
     with database.transaction() as connection:
         new = generations.load(connection, "active")
     assert new is not None and new.embedder == mirrored.name

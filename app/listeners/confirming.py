@@ -50,9 +50,9 @@ def register(
             said, is_new = confirm(document_id, user_id)
         except RightsUnknown:
             said, is_new = UNKNOWN, False
-        tell(body, client, said)
-        if is_new:
+        if is_new:  # first, so that such lines stand in the order of the presses
             tell_all(body, client, document_id)
+        tell(body, client, said)
 
     def confirm(document_id: int, user_id: str) -> tuple[str, bool]:
         """Have the page count as verified if that person may say so; what they are told, and

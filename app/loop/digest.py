@@ -88,12 +88,9 @@ def post(client: WebClient, database: Database, settings: Settings) -> None:
     there.
     """
     if settings.report_channel is not None:
-        rights = Rights(client, database)
+        name = confirming.build_namer(Rights(client, database))
         week = load(database, settings)
-        stale = tuple(
-            replace(page, owner=page.owner and confirming.name_owners(page.owner, rights))
-            for page in week.stale
-        )
+        stale = tuple(replace(page, owner=name(page.owner)) for page in week.stale)
         message = build_message(replace(week, stale=stale))
         posting.tell(client, settings.report_channel, message)
 

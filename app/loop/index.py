@@ -7,10 +7,8 @@ from typing import Any
 
 from sqlalchemy import Connection, text
 
-from retrieval.embedding import Vectors
+from retrieval.generations import round_probe
 from retrieval.retrieve import Retriever
-
-PROBE_DIGITS = 4  # the similarity of two probes is then right to three digits
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,9 +44,9 @@ def load(retriever: Retriever) -> Index:
         generation_id=generation.generation_id if generation else None,
         chunker=generation.chunker if generation else None,
         embedder=generation.embedder if generation else None,
-        probe=_round(generation.probe) if generation else (),
+        probe=round_probe(generation.probe) if generation else (),
         model=retriever.embedder.name,
-        model_probe=_round(retriever.embedder.probe),
+        model_probe=round_probe(retriever.embedder.probe),
         documents=sum(kinds.values()),
         **counted,
         kinds=kinds,
@@ -88,7 +86,3 @@ def _load_kinds(connection: Connection) -> dict[str, int]:
         """)
     )
     return {row.kind: row.documents for row in rows}
-
-
-def _round(vector: Vectors) -> tuple[float, ...]:
-    return tuple(round(float(value), PROBE_DIGITS) for value in vector)

@@ -5,12 +5,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-import numpy as np
-
 from app import eval_runs, mrkdwn
 from app.eval_runs import Run, StoredRun
 from app.loop.index import Index
-from retrieval.generations import SAME_MODEL
+from retrieval.generations import SAME_MODEL, compare_probes
 
 # In the order in which they are told where they explain as many cases.
 Kind = Literal[
@@ -102,12 +100,12 @@ def _find_models(before: Index, now: Index) -> Iterator[Cause]:
     if before.embedder != now.embedder:
         told = f"The embedding model is {_name(now.embedder)}, it was {_name(before.embedder)}."
         yield Cause(kind="embedder", told=told)
-    elif (similarity := _compare(before.probe, now.probe)) < SAME_MODEL:
+    elif (similarity := compare_probes(before.probe, now.probe)) < SAME_MODEL:
         yield Cause(kind="embedder", told=f"{_tell_swap(now.embedder, similarity)}.")
     if now.failure and now.embedder != now.model:
         told = f"The index is of the embedding model {_name(now.embedder)}, and {_name(now.model)}"
         yield Cause(kind="unsearchable", told=f"{told} is set: nothing is found by it.")
-    elif now.failure and (similarity := _compare(now.probe, now.model_probe)) < SAME_MODEL:
+    elif now.failure and (similarity := compare_probes(now.probe, now.model_probe)) < SAME_MODEL:
         told = f"{_tell_swap(now.embedder, similarity)}, and the index is still the old one's"
         yield Cause(kind="unsearchable", told=f"{told}: nothing is found until it is built anew.")
 
@@ -167,8 +165,3 @@ def _hide_folders(text: str) -> str:
 
 def _tell_commit(run: Run | StoredRun) -> str:
     return code(run.commit or "unknown")
-
-
-def _compare(before: Sequence[float], now: Sequence[float]) -> float:
-    """The similarity of two probes; 0 where they have not one dimension."""
-    return float(np.dot(before, now)) if len(before) == len(now) else 0.0

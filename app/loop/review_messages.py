@@ -63,7 +63,7 @@ class Reviews:
     def reads(self, trace_id: UUID) -> bool:
         """Whether people review the answer of a trace; not where fewer may read it than review."""
         try:
-            return self.is_on and traces.is_readable(self.readers, trace_id)
+            return self.is_on and traces.are_readable(self.readers, [trace_id])
         except RightsUnknown:
             return False
 

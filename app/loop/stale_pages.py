@@ -17,7 +17,6 @@ from app.config import Settings
 from app.counting import count
 from app.loop import schedule
 from app.rights import Rights, RightsUnknown
-from retrieval import verifying
 from retrieval.db import Database
 
 SCHEDULE = "0 7 * * *"  # UTC; each day, since one that Slack has refused is tried again; chosen
@@ -29,7 +28,6 @@ TITLE_LENGTH = 80
 OWNER_LENGTH = 60
 LINK_LENGTH = 500  # with its label; of a longer one the label is left, so that all fits a message
 NO_OWNER = "*Without an owner*"
-HOLDS_SECRETS = "secret_kinds <> '{}'"  # SQL, of a row of documents
 
 # SQL: each citation of what was answered in the last :days.
 CITED = """
@@ -87,6 +85,7 @@ def post_monthly(
     month = datetime.combine(now.date().replace(day=1), time.min, UTC)
     told = schedule.find_finished(database, month)
     rights = Rights(client, database)
+    name_owner = confirming.build_namer(rights)
     for place, told_of in find_places(database, settings).items():
         if f"{JOB} {place}" in told:
             continue
@@ -99,12 +98,10 @@ def post_monthly(
             log.warning("No stale pages told in %s: others than colleagues read there", place)
             continue
         readable = database.reading_as(audiences)
-        pages = load(readable, told_of.due, verifying.IS_STALE, settings.freshness_days)
-        secret = load(readable, told_of.secret, HOLDS_SECRETS, settings.freshness_days)
+        pages, secret = load(readable, told_of.due), load(readable, told_of.secret)
         # Who looks after a page alone needs not be told so.
         is_person = place.startswith(("U", "W"))
-        name_owners = None if is_person else partial(confirming.name_owners, rights=rights)
-        messages = build_messages(pages, name_owners)
+        messages = build_messages(pages, None if is_person else name_owner)
         if messages and secret:
             messages[0] = _add(messages[0], f"{_count_secret(secret)}: see the thread.")
         messages += build_secrets(secret)
@@ -130,58 +127,57 @@ def find_places(database: Database, settings: Settings) -> Mapping[str, Told]:
     return places
 
 
-def load(
-    database: Database, document_ids: Sequence[int], condition: str, freshness_days: int
-) -> list[StalePage]:
-    """Those of the pages that meet a condition and are for who reads, the most cited first."""
+def load(database: Database, document_ids: Sequence[int]) -> list[StalePage]:
+    """Those of the pages that are for who reads, the most cited first."""
     with database.transaction() as connection:
         rows = connection.execute(
             text(f"""
                 SELECT documents.document_id, title, url, owner, verified_at,
                        count(DISTINCT trace_id) AS answers
                 FROM documents LEFT JOIN ({CITED}) AS cited USING (document_id)
-                WHERE documents.document_id = ANY(:document_ids) AND {condition}
+                WHERE documents.document_id = ANY(:document_ids)
                 GROUP BY documents.document_id
                 ORDER BY answers DESC, verified_at, title, document_id
             """),
-            {
-                "days": CITED_DAYS,
-                "document_ids": list(document_ids),
-                "freshness_days": freshness_days,
-            },
+            {"days": CITED_DAYS, "document_ids": list(document_ids)},
         )
         return [StalePage(**row._mapping) for row in rows]
 
 
 def build_messages(
-    pages: Sequence[StalePage], name_owners: Callable[[str], str] | None = str
+    pages: Sequence[StalePage],
+    name_owner: Callable[[str | None], str | None] | None = lambda owner: owner,
 ) -> list[Message]:
     """The list for Slack, each page with the button that says that it is still true.
 
-    The most cited pages come first, and in each message by owner as name_owners has them, or in one
+    The most cited pages come first, and in each message by owner as name_owner has them, or in one
     list. Owners are data: nobody is called. No page: no message.
     """
     if not pages:
         return []
-    if name_owners:
-        pages = [replace(each, owner=each.owner and name_owners(each.owner)) for each in pages]
-    build = partial(_build_message, has_owners=name_owners is not None)
+    told = pages[: MOST_PAGES * MOST_MESSAGES]
+    if name_owner:
+        told = [replace(each, owner=name_owner(each.owner)) for each in told]
     total = count(len(pages), "page")
-    starts = range(0, len(pages), MOST_PAGES)
-    parts = [pages[start : start + MOST_PAGES] for start in starts][:MOST_MESSAGES]
-    messages = [
-        build(f"{start + 1:,} to {start + len(part):,} of {total}", part)
-        for start, part in zip(starts, parts, strict=False)
+    parts = [told[start : start + MOST_PAGES] for start in range(0, len(told), MOST_PAGES)]
+    starts = range(1, len(told) + 1, MOST_PAGES)
+    titles = [
+        f"{at:,} to {at + len(part) - 1:,} of {total}"
+        for at, part in zip(starts, parts, strict=True)
     ]
     said = (
         "was last verified long ago. Still true? Confirm it, or change it where it is."
         if len(pages) == 1
         else "were last verified long ago. Still true? Confirm them, or change them where they are."
     )
-    messages[0] = build(f"{total} {said}", parts[0])
+    titles[0] = f"{total} {said}"
+    messages = [
+        _build_message(title, part, has_owners=name_owner is not None)
+        for title, part in zip(titles, parts, strict=True)
+    ]
     if len(parts) > 1:
         messages[0] = _add(messages[0], "The others follow in the thread.")
-    if more := len(pages) - sum(map(len, parts)):
+    if more := len(pages) - len(told):
         said = f"and {count(more, 'page')} more, which come up as these are looked at"
         messages[-1] = _add(messages[-1], said)
     return messages
@@ -235,11 +231,14 @@ def _post(
     try:
         for message in messages:
             ts = posting.tell(client, place, message, thread_ts=first_ts)
-            first_ts = first_ts or ts
-            schedule.finish(database, job, month)  # now: who is killed tells none of them again
+            if first_ts is None:
+                first_ts = ts
+                schedule.finish(database, job, month)  # now: who is killed tells none of them again
     except (SlackApiError, posting.PostLost) as error:
         log.error("Stale pages may not be told in %s: %s", place, type(error).__name__)
-        if first_ts is None and posting.has_surely_posted_nothing(error):
+        if first_ts is not None:
+            return
+        if posting.has_surely_posted_nothing(error):
             schedule.release(database, job, month)
         else:
             schedule.finish(database, job, month)

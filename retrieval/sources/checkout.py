@@ -64,7 +64,7 @@ def find_folder(checkouts: Path, tenant_id: str, name: str) -> Path:
 def find_submodules(root: Path, folder: str) -> list[str]:
     """Paths below a folder of a checkout where another repository would be, which is not there."""
     options = ("--literal-pathspecs", "ls-files", "--stage", "-z")
-    entries = _git("-C", str(root), *options, "--", folder or ".").split("\0")
+    entries = _git(*_here(root), *options, "--", folder or ".").split("\0")
     paths = [entry.split("\t", 1)[1] for entry in entries if entry.startswith(SUBMODULE)]
     return [str(PurePosixPath(path).relative_to(folder)) for path in paths]
 
@@ -112,12 +112,16 @@ def _fill(source: Source, folder: Path) -> str:
     _git("init", "--quiet", "--template=", "--", str(folder))
     depth = EVERYTHING if source.dates == "git" else 1
     options = ("--quiet", "--no-tags", "--force", "--update-shallow", f"--depth={depth}")
-    # Said aloud: where its own is broken, git would take the next one above for it.
-    here = ("-C", str(folder), "--git-dir=.git", "--work-tree=.")
+    here = _here(folder)
     _git(*here, "fetch", *options, "--", source.git, _ref(source))
     _git(*here, "reset", "--quiet", "--hard", "FETCH_HEAD")
     _git(*here, "clean", "--quiet", "-ffdx")
     return _git(*here, "rev-parse", "HEAD").strip()
+
+
+def _here(folder: Path) -> tuple[str, ...]:
+    """Said aloud: where its own is broken, git would take the next one above for it."""
+    return ("-C", str(folder), "--git-dir=.git", "--work-tree=.")
 
 
 def _renew(source: Source, folder: Path) -> str:

@@ -2,7 +2,7 @@
 
 import re
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
@@ -42,7 +42,7 @@ class Rules:
         return Facts(
             path=path,
             url=build_url(self.source, file, path),
-            audience=self.find_audience(path),
+            audience=self._choose_audience(matching),
             owner=owner or self.source.owner,
             freshness_days=next(
                 (rule.freshness_days for rule in matching if rule.freshness_days),
@@ -54,8 +54,10 @@ class Rules:
 
     def find_audience(self, path: str) -> tuple[str, ...]:
         """Who may read a page, unless it says itself that fewer may."""
-        stated = (rule.audience for rule in self._find_matching(path) if rule.audience)
-        return next(stated, self.source.audience)
+        return self._choose_audience(self._find_matching(path))
+
+    def _choose_audience(self, matching: Sequence[PageRule]) -> tuple[str, ...]:
+        return next((rule.audience for rule in matching if rule.audience), self.source.audience)
 
     def _find_matching(self, path: str) -> list[PageRule]:
         """The page rules for a page, the one that counts most first."""

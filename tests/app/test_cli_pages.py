@@ -10,6 +10,7 @@ from sqlalchemy import text
 from app.cli import main
 from retrieval import audiences
 from retrieval.db import Database
+from tests.app.questions import add_page
 
 
 @pytest.fixture
@@ -26,15 +27,8 @@ def pages(database: Database) -> Database:
 
 
 def add(database: Database, source: str, path: str, title: str) -> None:
-    with database.transaction() as connection:
-        connection.execute(
-            text("""
-                INSERT INTO documents (tenant_id, source, path, title, url, text, content_hash,
-                                       stated_on, verified_at)
-                VALUES (:tenant_id, :source, :path, :title, '', '', '', '2022-03-01', '2022-03-01')
-            """),
-            {"tenant_id": database.tenant_id, "source": source, "path": path, "title": title},
-        )
+    dates = {"stated_on": "2022-03-01", "verified_at": "2022-03-01"}
+    add_page(database, source, path, title=title, **dates)
 
 
 def verify(database: Database, *arguments: str) -> Result:

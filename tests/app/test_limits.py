@@ -7,7 +7,7 @@ from threading import Barrier
 from typing import Any
 
 import pytest
-from sqlalchemy import event, text
+from sqlalchemy import text
 
 from app import posting, traces
 from app.jobs import SMALL_TALK
@@ -15,6 +15,7 @@ from app.limits import Limits
 from app.records import Arrival
 from retrieval.db import Database
 from tests.app.bot import Bot, connected, find_rows
+from tests.app.plans import explain
 from tests.stand_ins.slack import SlackStandIn
 
 
@@ -185,17 +186,11 @@ def test_counting_reads_indexes_alone_under_row_level_security(
         connection.execute(text(OLDER))
         connection.execute(text("ANALYZE traces"))
     taken = claim(database, 1)
-    made: list[tuple[str, Any]] = []
 
-    @event.listens_for(database.engine, "before_cursor_execute")
-    def note(_: object, cursor: object, statement: str, parameters: Any, *more: object) -> None:
-        made.append((statement, parameters))
+    def count() -> None:
+        assert not build_limits(slack, database, per_person=100).refuses(*taken)
 
-    assert not build_limits(slack, database, per_person=100).refuses(*taken)
-    statement, parameters = made[-1]
-    with database.unrestricted.transaction() as connection:
-        plan = connection.exec_driver_sql(f"EXPLAIN (COSTS off) {statement}", parameters).scalars()
-        lines = [line.strip() for line in plan]
+    lines = explain(database.unrestricted, count)
     scans = {word for line in lines if "Index Scan" in line for word in line.split()}
     assert {"traces_asker", "traces_channel", "traces_pkey"} <= scans
     conditions = [line for line in lines if line.startswith("Index Cond:")]

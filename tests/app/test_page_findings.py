@@ -7,33 +7,22 @@ from sqlalchemy import text
 from app import page_findings
 from app.config import Settings
 from retrieval.db import Database
-from tests.app.questions import ask
+from tests.app.questions import add_page, ask
 
 SETTINGS = Settings(report_channel="C1")
 
 
-def add(database: Database, path: str, title: str = "", **fields: object) -> int:
-    with database.transaction() as connection:
-        document_id: int = connection.execute(
-            text("""
-                INSERT INTO documents (tenant_id, source, path, title, url, text, content_hash,
-                                       owner, stated_on, verified_at, is_superseded,
-                                       superseded_by)
-                VALUES (:tenant_id, :source, :path, :title, 'https://' || :path, '', '', :owner,
-                        CAST(:stated_on AS date), CAST(:verified_on AS date),
-                        :is_superseded, :superseded_by)
-                RETURNING document_id
-            """),
-            {
-                "tenant_id": database.tenant_id,
-                "path": path,
-                "title": title or path,
-                **{"source": "wiki", "owner": None, "stated_on": None, "verified_on": None},
-                "is_superseded": "superseded_by" in fields,
-                **{"superseded_by": None, **fields},
-            },
-        ).scalar_one()
-    return document_id
+def add(
+    database: Database,
+    path: str,
+    title: str = "",
+    *,
+    source: str = "wiki",
+    verified_on: str | None = None,
+    **more: object,
+) -> int:
+    fields = {"url": f"https://{path}", "is_superseded": "superseded_by" in more, **more}
+    return add_page(database, source, path, title=title or path, verified_at=verified_on, **fields)
 
 
 def come_upon(database: Database, *document_ids: int, kept: int | None = None) -> None:

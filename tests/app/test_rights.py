@@ -26,10 +26,9 @@ from retrieval.db import EVERYONE, Database
 from retrieval.embedding import Embedder
 from retrieval.errors import ConfigError
 from retrieval.records import Candidate, Query
-from retrieval.sources.reads import Read
 from tests.app.bot import ADMIN, Bot, Json, connected, find_rows
 from tests.conftest import Server, copied
-from tests.retrieval.pages import build_retriever, ingest, page
+from tests.retrieval.pages import build_retriever, for_readers, ingest, page
 from tests.stand_ins.slack import SlackStandIn
 from tests.stand_ins.slack_workspace import ENTERPRISE_ID, TEAM_ID
 
@@ -385,10 +384,8 @@ def index_secret(database: Database, embedder: Embedder) -> None:
 
 
 def ingest_severance(database: Database, embedder: Embedder, said: str, audience: str) -> None:
-    read = page("severance.md", said)
-    assert isinstance(read, Read)
-    document = replace(read.document, audience=(audience,))
-    ingest(database, embedder, replace(read, document=document), source=SOURCE)
+    read = for_readers(page("severance.md", said), audience)
+    ingest(database, embedder, read, source=SOURCE)
 
 
 @contextmanager
@@ -451,8 +448,10 @@ def counting(database: Database) -> Iterator[list[tuple[str, int]]]:
         found.append((statement, cursor.rowcount))
 
     event.listen(database.engine, "after_cursor_execute", note)
-    yield found
-    event.remove(database.engine, "after_cursor_execute", note)
+    try:
+        yield found
+    finally:
+        event.remove(database.engine, "after_cursor_execute", note)
 
 
 @pytest.mark.parametrize(
@@ -578,7 +577,6 @@ def test_p47_an_answer_that_names_a_page_it_replaces_is_for_who_may_read_both(
         "---\nsuperseded_by: leave/leave.md\n---\n# Parental leave cuts\n\n"
         "Parental leave at Quillmark is 12 weeks for each parent, and ten for directors.\n",
     )
-    assert isinstance(old, Read)
     ingest(
         database,
         embedder,
@@ -587,7 +585,7 @@ def test_p47_an_answer_that_names_a_page_it_replaces_is_for_who_may_read_both(
             "# Parental leave at Quillmark\n\n"
             "Parental leave at Quillmark is 20 weeks for each parent.\n",
         ),
-        replace(old, document=replace(old.document, audience=(f"group:{GROUP}",))),
+        for_readers(old, f"group:{GROUP}"),
         source="leave",
     )
     with answering(workspace, database, embedder) as bot:

@@ -10,6 +10,7 @@ from app.config import Settings
 from retrieval import dead_letters, source_locks, source_states
 from retrieval.db import Database
 from retrieval.sources.reads import Skipped
+from tests.app.questions import add_page
 
 SOURCES = """
 sources:
@@ -125,15 +126,8 @@ def test_dead_letters_are_counted_by_source_and_reason(database: Database, tmp_p
 
 
 def test_pages_on_their_way_out_are_told(database: Database, tmp_path: Path) -> None:
-    with database.transaction() as connection:
-        connection.execute(
-            text("""
-                INSERT INTO documents (tenant_id, source, path, title, url, text, content_hash,
-                                       missed_count)
-                SELECT 'acme', 'wiki', number || '.md', 'T', '', 'x', '', number % 2
-                FROM generate_series(1, 10) AS number
-            """)
-        )
+    for number in range(1, 11):
+        add_page(database, "wiki", f"{number}.md", title="T", text="x", missed_count=number % 2)
     (told,) = examine(database, tmp_path, None)
     assert told == (
         "note: 5 pages of source wiki are missing there and answered from still, until missed "
@@ -142,15 +136,9 @@ def test_pages_on_their_way_out_are_told(database: Database, tmp_path: Path) -> 
 
 
 def test_pages_that_nobody_can_open_are_told(database: Database, tmp_path: Path) -> None:
-    with database.transaction() as connection:
-        connection.execute(
-            text("""
-                INSERT INTO documents (tenant_id, source, path, title, url, text, content_hash)
-                SELECT 'acme', 'wiki' || number % 3, number || '.md', 'T',
-                       CASE number % 3 WHEN 0 THEN 'https://' ELSE 'file:///' END || 'a', 'x', ''
-                FROM generate_series(1, 10) AS number
-            """)
-        )
+    for number in range(1, 11):
+        url = "file:///a" if number % 3 else "https://a"
+        add_page(database, f"wiki{number % 3}", f"{number}.md", title="T", url=url, text="x")
     (told,) = examine(database, tmp_path, None)
     assert told.startswith("note: Footnotes of wiki1, wiki2 link to files on this machine, ")
     assert "base_url in SOURCES" in told

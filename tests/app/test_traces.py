@@ -5,13 +5,14 @@ from typing import Any
 from uuid import UUID
 
 import pytest
-from sqlalchemy import event, text
+from sqlalchemy import text
 
 from app import traces
 from app.records import PastAnswer
 from retrieval import audiences
 from retrieval.db import Database
 from retrieval.records import Hit, Leg, Query, Retrieval
+from tests.app.plans import explain
 from tests.app.questions import add_page, ask
 from tests.retrieval.candidates import candidate
 
@@ -53,20 +54,8 @@ def test_an_answer_is_found_by_each_of_its_messages(database: Database) -> None:
 def test_traces_are_found_by_an_index_under_row_level_security(
     database: Database, find: Callable[[Database], Any], index: str, condition: str
 ) -> None:
-    made: list[tuple[str, Any]] = []
-
-    @event.listens_for(database.engine, "before_cursor_execute")
-    def note(_: object, cursor: object, statement: str, parameters: Any, *more: object) -> None:
-        made.append((statement, parameters))
-
-    find(database)
-    statement, parameters = made[-1]
-    with database.transaction() as connection:
-        assert connection.execute(text("SELECT current_user")).scalar() == "footnote_app"
-        for setting in ("enable_seqscan", "enable_bitmapscan", "enable_sort"):
-            connection.execute(text(f"SET LOCAL {setting} = off"))
-        plan = connection.exec_driver_sql(f"EXPLAIN (COSTS off) {statement}", parameters).scalars()
-        lines = [line.strip() for line in plan]
+    off = ("enable_seqscan", "enable_bitmapscan", "enable_sort")
+    lines = explain(database, lambda: find(database), off=off)
     (scan,) = (line for line in lines if index in line)
     assert scan.startswith("->  Index Scan Backward")
     (conditions,) = (line for line in lines if line.startswith("Index Cond:"))

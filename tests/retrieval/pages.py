@@ -1,11 +1,12 @@
 """Small pages for tests, read and indexed as a folder's would be."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
+from itertools import count
 from typing import Any
 
-from sqlalchemy import text
+from sqlalchemy import event, text
 
 from retrieval import indexing, relevance
 from retrieval.batches import Progress
@@ -24,6 +25,12 @@ from tests.conftest import Server, copied
 
 def page(path: str, text: str) -> Read | Skipped:
     return reading.read(text.encode(), Facts(path=path, url=f"https://wiki.example/{path}"))
+
+
+def for_readers(read: Read | Skipped, *audience: str) -> Read:
+    """A page that is for these readers, whatever it says itself."""
+    assert isinstance(read, Read)
+    return replace(read, document=replace(read.document, audience=audience))
 
 
 def ingest(
@@ -47,15 +54,38 @@ def build_retriever(database: Database, embedder: Embedder, tuning: Tuning = DEF
 
 
 @contextmanager
+def indexed_pages(
+    server: Server, template: str, embedder: Embedder, pages: Mapping[str, str]
+) -> Iterator[Database]:
+    """A database of these pages alone, by path, while the block runs."""
+    with copied(server, template) as url:
+        database = Database(url, tenant_id="acme")
+        try:
+            ingest(database, embedder, *(page(path, words) for path, words in pages.items()))
+            yield database
+        finally:
+            database.close()
+
+
+@contextmanager
 def searching(
     server: Server, template: str, embedder: Embedder, pages: Mapping[str, str]
 ) -> Iterator[Retriever]:
     """The search over pages, by path, in a database of their own, while the block runs."""
-    with copied(server, template) as url:
-        database = Database(url, tenant_id="acme")
-        ingest(database, embedder, *(page(path, words) for path, words in pages.items()))
+    with indexed_pages(server, template, embedder, pages) as database:
         yield build_retriever(database, embedder)
-        database.close()
+
+
+def before_statement(
+    database: Database, *words: str, number: int = 1, call: Callable[[], object]
+) -> None:
+    """Have something happen once, when a statement with any of these words is run so often."""
+    numbers = count(1)
+
+    @event.listens_for(database.engine, "before_cursor_execute")
+    def watch(_connection: Any, _cursor: Any, statement: str, *_more: Any) -> None:
+        if any(each in statement for each in words) and next(numbers) == number:
+            call()
 
 
 def fit(retriever: Retriever) -> None:

@@ -2,8 +2,6 @@
 
 import json
 from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -13,8 +11,8 @@ from sqlalchemy.exc import OperationalError
 from retrieval import audiences
 from retrieval.db import Database
 from retrieval.embedding import Embedder
-from retrieval.sources.reads import Read
-from tests.retrieval.pages import ingest, page
+from tests import beside
+from tests.retrieval.pages import for_readers, ingest, page
 
 OPEN, NARROW = ("everyone",), ("group:S1",)
 SAID = "The bonus is 4 million."
@@ -168,13 +166,10 @@ def test_p47_what_is_written_while_its_page_is_narrowed_is_for_its_readers(
 ) -> None:
     with database.unrestricted.transaction() as connection:
         document_id = put(connection, OPEN)
-    with ThreadPoolExecutor(1) as pool:
-        with database.unrestricted.transaction() as connection:
-            answer_from(connection, document_id)
-            narrowing = pool.submit(run, database, narrow)
-            while not narrowing.done() and not is_waiting(database):
-                pass
-        narrowing.result(30)
+    with database.unrestricted.transaction() as connection:
+        answer_from(connection, document_id)
+        narrowing = beside.begin(database, lambda: run(database, narrow))
+    narrowing.result(30)
     assert count_read(database)["traces"] == count_read(database)["eval_cases"] == 0
 
 
@@ -190,15 +185,12 @@ def test_p47_what_is_made_of_a_page_gives_way_to_its_narrowing(database: Databas
             {"other": other},
         )
 
-    with ThreadPoolExecutor(1) as pool:
-        with database.unrestricted.transaction() as connection:
-            audiences.assign(connection, NARROW, [other])
-            adding = pool.submit(run, database, add)
-            while not adding.done() and not is_waiting(database):
-                pass
-            audiences.assign(connection, NARROW, [first])
-        with pytest.raises(OperationalError, match="could not obtain lock"):
-            adding.result(30)
+    with database.unrestricted.transaction() as connection:
+        audiences.assign(connection, NARROW, [other])
+        adding = beside.begin(database, lambda: run(database, add))
+        audiences.assign(connection, NARROW, [first])
+    with pytest.raises(OperationalError, match="could not obtain lock"):
+        adding.result(30)
     assert count_read(database)["traces"] == 0
     with database.unrestricted.transaction() as connection:
         connection.execute(text("UPDATE documents SET owner = 'U1'"))
@@ -210,16 +202,17 @@ def test_p47_a_narrowing_that_has_waited_takes_no_other_from_a_trace(database: D
         first = put(connection, OPEN)
         answer_from(connection, first)
         other = put(connection, ("group:S2",), source="other", path="lunch.md")
-    with ThreadPoolExecutor(1) as pool:
-        with database.unrestricted.transaction() as connection:
-            connection.execute(
-                text("UPDATE traces SET document_ids = document_ids || CAST(:other AS bigint)"),
-                {"other": other},
-            )
-            narrowing = pool.submit(run, database, lambda c: audiences.assign(c, NARROW, [first]))
-            while not narrowing.done() and not is_waiting(database):
-                pass
-        narrowing.result(30)
+
+    def narrow_first(connection: Connection) -> None:
+        audiences.assign(connection, NARROW, [first])
+
+    with database.unrestricted.transaction() as connection:
+        connection.execute(
+            text("UPDATE traces SET document_ids = document_ids || CAST(:other AS bigint)"),
+            {"other": other},
+        )
+        narrowing = beside.begin(database, lambda: run(database, narrow_first))
+    narrowing.result(30)
     assert count_read(database.reading_as((*NARROW, "everyone")))["traces"] == 0
     assert count_read(database.reading_as((*NARROW, "group:S2", "everyone")))["traces"] == 1
 
@@ -228,36 +221,22 @@ def test_p47_a_narrowing_that_others_hinder_is_begun_anew(
     database: Database, embedder: Embedder
 ) -> None:
     read = page("bonus.md", f"# Bonus\n\n{SAID}\n")
-    assert isinstance(read, Read)
     ingest(database, embedder, read)
-    narrowed = replace(read, document=replace(read.document, audience=NARROW))
+    narrowed = for_readers(read, *NARROW)
     with database.transaction() as connection:
         answer_from(
             connection,
             connection.execute(text("SELECT document_id FROM documents")).scalar_one(),
         )
-    with ThreadPoolExecutor(1) as pool:
-        with database.transaction() as connection:
-            connection.execute(text("UPDATE traces SET question = 'how much is it?'"))
-            narrowing = pool.submit(ingest, database, embedder, narrowed)
-            while not narrowing.done() and not is_waiting(database):
-                pass
-            # Each waits for the other.
-            connection.execute(text("UPDATE documents SET owner = 'U1'"))
-        narrowing.result(30)
+    with database.transaction() as connection:
+        connection.execute(text("UPDATE traces SET question = 'how much is it?'"))
+        narrowing = beside.begin(database, lambda: ingest(database, embedder, narrowed))
+        # Each waits for the other.
+        connection.execute(text("UPDATE documents SET owner = 'U1'"))
+    narrowing.result(30)
     assert count_read(database)["traces"] == 0
 
 
 def run(database: Database, step: Callable[[Connection], object]) -> None:
     with database.unrestricted.transaction() as connection:
         step(connection)
-
-
-def is_waiting(database: Database) -> bool:
-    """Whether somebody waits for a lock."""
-    with database.engine.connect() as connection:
-        waiting = text("""
-            SELECT EXISTS (SELECT FROM pg_stat_activity
-                           WHERE datname = current_database() AND wait_event_type = 'Lock')
-        """)
-        return bool(connection.execute(waiting).scalar())

@@ -7,7 +7,6 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +27,7 @@ from tests.conftest import Server
 from tests.folders import read_folder
 from tests.retrieval.pages import (
     ask,
+    before_statement,
     build_retriever,
     find_index,
     find_rows,
@@ -76,13 +76,8 @@ def drop_kept(database: Database) -> None:
 
 def before_document(database: Database, number: int, call: Callable[[], object]) -> None:
     """Have something happen when so many documents are being written, in its transaction."""
-    numbers = count(1)
-
-    @event.listens_for(database.engine, "before_cursor_execute")
-    def watch(_connection: Any, _cursor: Any, statement: str, *_more: Any) -> None:
-        is_written = "INSERT INTO documents" in statement or "FOR NO KEY UPDATE" in statement
-        if is_written and next(numbers) == number:
-            call()
+    words = ("INSERT INTO documents", "FOR NO KEY UPDATE")
+    before_statement(database, *words, number=number, call=call)
 
 
 def interrupt() -> None:
@@ -348,25 +343,18 @@ def test_a_source_indexed_whole_while_another_begins_is_not_lost(
 
 
 KILLED = """
-import os, signal, sys
+import sys
 from pathlib import Path
-from sqlalchemy import event
 from retrieval import indexing
 from retrieval.db import Database
-from retrieval.embedding import Embedder, Embedding
+from retrieval.embedding import Embedder
 from retrieval.tuning import DEFAULT
 from tests.folders import read_folder
+from tests.killing import kill_before_chunks
 
 url, folder = sys.argv[1], Path(sys.argv[2])
 database = Database(url, tenant_id="acme")
-written = []
-
-@event.listens_for(database.engine, "before_cursor_execute")
-def kill(_connection, _cursor, statement, *_more):
-    written.append("INSERT INTO documents" in statement)
-    if sum(written) == 3 and "INSERT INTO chunks" in statement:
-        os.kill(os.getpid(), signal.SIGKILL)
-
+kill_before_chunks(database, 3, document="INSERT INTO documents")
 indexing.ingest(database, Embedder(), read_folder(folder), source="wiki", tuning=DEFAULT)
 """
 

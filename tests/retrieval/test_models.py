@@ -4,7 +4,6 @@ import logging
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
 from copy import copy
 from dataclasses import replace
 from pathlib import Path
@@ -34,7 +33,15 @@ from retrieval.records import Query
 from retrieval.rerank import LateInteraction
 from retrieval.retrieve import Retriever
 from retrieval.tuning import DEFAULT, Tuning
-from tests.retrieval.pages import ask, build_retriever, find_rows, fit, ingest, page
+from tests.retrieval.pages import (
+    ask,
+    before_statement,
+    build_retriever,
+    find_rows,
+    fit,
+    ingest,
+    page,
+)
 from tests.retrieval.test_sync import Choking
 
 ROOT = Path(__file__).parents[2]
@@ -163,16 +170,14 @@ def test_a_drop_in_the_middle_of_a_search_changes_nothing(
     ingest(database, embedder, LEAVE, VPN)
     old, _ = rebuild(database, mirrored)
     retriever = build_retriever(database, embedder)
-    dropped: list[str] = []
+    dropped: list[int] = []
 
-    @event.listens_for(database.engine, "before_cursor_execute")
-    def drop(_connection: Any, _cursor: Any, statement: str, *_more: Any) -> None:
-        if "FROM identifier_postings" in statement and not dropped:
-            dropped.append("now")
-            assert switching.drop(database).generation_id == old
+    def drop() -> None:
+        dropped.append(switching.drop(database).generation_id)
 
+    before_statement(database, "FROM identifier_postings", call=drop)
     assert find_searched(retriever) == old
-    assert dropped
+    assert dropped == [old]
     with pytest.raises(IndexMismatch, match="does not fit: embedding model"):
         retriever.retrieve(QUESTION)
 
@@ -260,18 +265,6 @@ def test_a_model_that_does_not_fit_its_generation_is_refused(
         load_for(generation, DEFAULT)
 
 
-def in_the_middle(database: Database, call: Callable[[], object]) -> None:
-    """Have something happen once, when the second stored document is written."""
-    seen: list[str] = []
-
-    @event.listens_for(database.engine, "before_cursor_execute")
-    def watch(_connection: Any, _cursor: Any, statement: str, *_more: Any) -> None:
-        if "FOR NO KEY UPDATE" in statement:
-            seen.append(statement)
-            if len(seen) == 2:
-                call()
-
-
 def find_indexed(database: Database, generation_id: int) -> dict[str, str]:
     with database.unrestricted.transaction() as connection:
         rows = connection.execute(
@@ -298,7 +291,8 @@ def test_pages_that_change_in_other_sources_during_a_build_are_right_in_both(
         new = page("new.md", "# New\n\nNew here.\n")
         ingest(other, embedder, DESK, new, source="network", prune=True)
 
-    in_the_middle(database, change)
+    # In the middle: when the second stored document is written.
+    before_statement(database, "FOR NO KEY UPDATE", number=2, call=change)
     changed = page("paint.md", "# Paint\n\nThe paint is in the cellar.\n")
     summary = ingest(database, mirrored, changed, source="paint")
     other.close()
@@ -523,37 +517,22 @@ def test_one_that_is_dropped_while_it_is_built_ends_the_build_with_a_sentence(
     database: Database, embedder: Embedder, mirrored: Embedder
 ) -> None:
     ingest(database, embedder, LEAVE, VPN, DESK)
-    seen: list[str] = []
-
-    @event.listens_for(database.engine, "before_cursor_execute")
-    def watch(_connection: Any, _cursor: Any, statement: str, *_more: Any) -> None:
-        if "FOR KEY SHARE" in statement:
-            seen.append(statement)
-            if len(seen) == 2:
-                switching.drop(database)
-
+    before_statement(database, "FOR KEY SHARE", number=2, call=lambda: switching.drop(database))
     with pytest.raises(ConfigError, match="was dropped meanwhile"):
         ingest(database, mirrored, LEAVE, VPN, DESK)
     assert [state for _, state in find_states(database)] == ["active"]
 
 
 KILLED = """
-import os, signal, sys
-from sqlalchemy import event
+import sys
 from retrieval import indexing
 from retrieval.db import Database
 from retrieval.embedding import Embedder
 from retrieval.tuning import DEFAULT
+from tests.killing import kill_before_chunks
 
 database = Database(sys.argv[1], tenant_id="acme")
-written = []
-
-@event.listens_for(database.engine, "before_cursor_execute")
-def kill(_connection, _cursor, statement, *_more):
-    written.append("FOR NO KEY UPDATE" in statement)
-    if sum(written) == 3 and "INSERT INTO chunks" in statement:
-        os.kill(os.getpid(), signal.SIGKILL)
-
+kill_before_chunks(database, 3, document="FOR NO KEY UPDATE")
 indexing.ingest(database, Embedder(sys.argv[2]), [], source="none", tuning=DEFAULT)
 """
 

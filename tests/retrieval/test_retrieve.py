@@ -12,13 +12,14 @@ from retrieval import relevance
 from retrieval.db import Database
 from retrieval.embedding import Embedder
 from retrieval.errors import ConfigError, IndexMismatch
+from retrieval.indexing import Summary
 from retrieval.records import Candidate, Query
 from retrieval.relevance import RelevanceModel
 from retrieval.rerank import Features
 from retrieval.retrieve import Clock, Retriever
 from retrieval.trimming import GAP
 from retrieval.tuning import DEFAULT, Tuning
-from tests.retrieval.pages import ask, build_retriever, ingest, page
+from tests.retrieval.pages import ask, before_statement, build_retriever, ingest, page
 
 QUESTION = ask("what does err 2041 mean?")
 
@@ -125,16 +126,13 @@ def test_a_question_asked_while_pages_change_sees_them_all_old(
 ) -> None:
     old = page("leave.md", "# Leave\n\nYou have 28 days of leave a year.\n")
     ingest(database, embedder, old)
-    changed: list[str] = []
+    new = page("leave.md", "# Leave\n\nYou have 30 days of leave now.\n")
+    changed: list[Summary] = []
 
-    @event.listens_for(database.engine, "before_cursor_execute")
-    def change_meanwhile(_connection: Any, _cursor: Any, statement: str, *_more: Any) -> None:
-        if "FROM identifier_postings" in statement and not changed:
-            changed.append("now")
-            ingest(
-                database, embedder, page("leave.md", "# Leave\n\nYou have 30 days of leave now.\n")
-            )
+    def change() -> None:
+        changed.append(ingest(database, embedder, new))
 
+    before_statement(database, "FROM identifier_postings", call=change)
     found = build_retriever(database, embedder).retrieve(ask("how many days of leave?"))
     assert changed
     assert ["28 days" in candidate.section.text for candidate in found.candidates] == [True]

@@ -1,7 +1,6 @@
 """Each leg alone, on a few pages that are made to be confused with each other."""
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -15,8 +14,8 @@ from retrieval.embedding import Embedder, Vectors
 from retrieval.generations import Generation
 from retrieval.records import Hit
 from retrieval.tuning import DEFAULT, Tuning
-from tests.conftest import Server, copied
-from tests.retrieval.pages import ask, build_retriever, find_rows, ingest, page
+from tests.conftest import Server
+from tests.retrieval.pages import ask, build_retriever, find_rows, indexed_pages, ingest, page
 
 PAGES = {
     "retry-max.md": "# Worker\n\nSet `RETRY_MAX_COUNT=5` before the start.\n",
@@ -37,17 +36,6 @@ PAGES = {
         for n in range(10)
     },
 }
-
-
-@contextmanager
-def indexed_pages(
-    server: Server, template: str, embedder: Embedder, pages: Mapping[str, str]
-) -> Iterator[Database]:
-    with copied(server, template) as url:
-        database = Database(url, tenant_id="acme")
-        ingest(database, embedder, *(page(path, body) for path, body in pages.items()))
-        yield database
-        database.close()
 
 
 @pytest.fixture(scope="module")

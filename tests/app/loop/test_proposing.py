@@ -1,9 +1,7 @@
 """What people say is wrong with an answer, and what they answer by hand, becomes a case."""
 
 import json
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor, wait
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from uuid import UUID
 
@@ -15,6 +13,7 @@ from app.loop import casefiles, cases, proposing
 from retrieval.db import Database
 from retrieval.metrics import Gold
 from retrieval.records import Turn
+from tests import beside
 from tests.app import questions
 from tests.app.loop.flags import ask_flagged, delete, find, flag, list_briefly, load, reply
 
@@ -174,34 +173,13 @@ def test_a_dismissed_case_is_proposed_again_by_a_flag_on_an_answer_it_did_not_re
     assert again.review_ts == "1.1"  # that message shows it then
 
 
-@contextmanager
-def beside(database: Database, change: Callable[[], None]) -> Iterator[Connection]:
-    """A transaction that is committed once a change made beside it waits for it, or is done."""
-    with ThreadPoolExecutor(1) as pool:
-        with database.transaction() as connection:
-            yield connection
-            changing = pool.submit(change)
-            while not changing.done() and not is_waited_for(connection):
-                wait([changing], timeout=0.01)
-        changing.result()
-
-
-def is_waited_for(connection: Connection) -> bool:
-    return bool(
-        connection.execute(
-            text("""
-                SELECT EXISTS (SELECT FROM pg_locks WHERE locktype = 'advisory' AND NOT granted
-                AND database = (SELECT oid FROM pg_database WHERE datname = current_database()))
-            """)
-        ).scalar()
-    )
-
-
 def test_flags_on_answers_to_one_question_at_once_make_one_case(database: Database) -> None:
     first, second = (questions.ask(database) for _ in range(2))
-    with beside(database, lambda: feedback.vote(database, second, "U1", -1)) as connection:
+    with database.transaction() as connection:
         add_vote(connection, first)
         proposing.propose(connection, first)
+        voting = beside.begin(database, lambda: feedback.vote(database, second, "U1", -1))
+    voting.result(30)
     (case,) = cases.list_cases(database)
     assert set(case.trace_ids) == {first, second}
 
@@ -210,9 +188,11 @@ def test_flags_taken_back_at_once_leave_no_case(database: Database) -> None:
     first, second = (questions.ask(database) for _ in range(2))
     for trace_id in (first, second):
         flag(database, trace_id)
-    with beside(database, lambda: feedback.take_back(database, second, "U1", -1)) as connection:
+    with database.transaction() as connection:
         connection.execute(text("DELETE FROM feedback WHERE trace_id = :id"), {"id": first})
         proposing.propose(connection, first)
+        taking = beside.begin(database, lambda: feedback.take_back(database, second, "U1", -1))
+    taking.result(30)
     assert cases.list_cases(database) == []
 
 
