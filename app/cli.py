@@ -596,6 +596,16 @@ def serve(settings: Settings) -> None:
 
 
 @main.command()
+@click.pass_obj
+def worker(settings: Settings) -> None:
+    """Answer what `footnote serve` hears, beside it, until it is stopped."""
+    from app import serve, serve_tenants
+
+    run = serve.run_worker if settings.slack_client_id is None else serve_tenants.run_worker
+    run(settings)
+
+
+@main.command()
 @as_json
 @click.pass_obj
 def doctor(settings: Settings, as_json: bool) -> None:

@@ -6,9 +6,11 @@ import signal
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
+from uuid import UUID
 
 from slack_bolt import Ack, App
 from slack_bolt.adapter.socket_mode import SocketModeHandler
@@ -19,7 +21,8 @@ from slack_bolt.middleware import SslCheck
 from slack_sdk import WebClient
 from slack_sdk.errors import SlackApiError
 
-from app import health, logs, posting, retention, syncing, web
+from app import health, logs, posting, queueing, retention, syncing, web
+from app.attempts import Attempts
 from app.config import Settings
 from app.database import open_database
 from app.jobs import Jobs
@@ -42,9 +45,11 @@ from app.listeners import (
 from app.loop import stale_pages
 from app.loop.review_messages import Reviews
 from app.loop.schedule import Schedule, running
-from app.metrics import MeasuredAnswerer, MeasuredExecutor, Metrics
+from app.metrics import Metrics
+from app.places import Places
 from app.rights import Rights, check_scopes
 from app.tenants import Tenant
+from app.worker import Worker
 from app.workspace import Workspace
 from retrieval.db import Database
 from retrieval.errors import ConfigError
@@ -55,6 +60,7 @@ if TYPE_CHECKING:  # takes seconds to import
 
 # Bolt's default is 5: as many people opening App Home while Slack limits it would make us deaf.
 LISTENER_THREADS = 20  # chosen
+WORK_TIMEOUT_S = 15  # with all else that ends, 25 of the 30 after which supervisors kill
 HTTP_PORT = 3000  # where Bolt's examples listen, too
 
 log = logging.getLogger(__name__)
@@ -66,11 +72,56 @@ def run(settings: Settings) -> None:
     Raises ConfigError when a token is missing or refused, Slack or the database unreachable, or
     the port taken.
     """
-    from app import parts  # the models' libraries take seconds to import
     from app.loop import trackers
 
-    bot_token, app_token = find_tokens(settings)
+    _, app_token = find_tokens(settings)
     trackers.build(settings)  # raises now what it would raise at night
+    process = build_process(settings)
+    tenant, database, metrics = process.tenant, process.database, process.metrics
+    schedules = build_schedules(
+        settings,
+        process.retriever,
+        process.stop,
+        lambda: tenant.client,
+        lambda: [settings.tenant_id],
+    )
+    hearing: AbstractContextManager[object]
+    if app_token is None:
+        token = health.TokenCheck(tenant.client)
+        pages = web.build_web(database, metrics, bolt=tenant.bolt, is_hearing=token.is_taken)
+        hearing = web.listening(pages, settings.host, settings.port or HTTP_PORT)
+    else:
+        hearing = connected(tenant.bolt, app_token, database, metrics, settings)
+    with schedules:
+        serve_until(process.stop, hearing, process.worker, tenant.close)
+    database.close()
+
+
+def run_worker(settings: Settings) -> None:
+    """Answer what others have heard until SIGTERM or SIGINT; raises ConfigError as run does."""
+    process = build_process(settings)
+    hearing = showing(process.database, process.metrics, settings)
+    serve_until(process.stop, hearing, process.worker, process.tenant.close)
+    process.database.close()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Process:
+    """The parts of a process that answers one workspace."""
+
+    database: Database
+    metrics: Metrics
+    retriever: "Retriever"
+    tenant: Tenant
+    worker: Worker
+    stop: threading.Event
+
+
+def build_process(settings: Settings) -> Process:
+    """The parts that each process has, its models loaded; SIGTERM and SIGINT set stop."""
+    from app import parts  # the models' libraries take seconds to import
+
+    bot_token, _ = find_tokens(settings)
     logs.configure(settings.log_level)
     database = open_database(settings)
     client = posting.build_client(bot_token, settings.slack_api_url)
@@ -78,22 +129,27 @@ def run(settings: Settings) -> None:
         check_scopes(client)
     metrics = Metrics()
     answerer = parts.follow_index(parts.build_answerer(settings, database))
+    tenant = build_tenant(client, answerer, metrics, settings)
     stop = threading.Event()
     stop_on_signals(stop)
-    schedules = build_schedules(
-        settings, answerer.retriever, stop, lambda: client, lambda: [settings.tenant_id]
+    return Process(
+        database=database,
+        metrics=metrics,
+        retriever=answerer.retriever,
+        tenant=tenant,
+        worker=build_worker(database, settings, tenant),
+        stop=stop,
     )
-    tenant = build_tenant(client, answerer, metrics, settings)
-    hearing: AbstractContextManager[object]
-    if app_token is None:
-        token = health.TokenCheck(client)
-        pages = web.build_web(database, metrics, bolt=tenant.bolt, is_hearing=token.is_taken)
-        hearing = web.listening(pages, settings.host, settings.port or HTTP_PORT)
-    else:
-        hearing = connected(tenant.bolt, app_token, database, metrics, settings)
-    with schedules:
-        serve_until(stop, hearing, tenant.close)
-    database.close()
+
+
+def showing(
+    database: Database, metrics: Metrics, settings: Settings
+) -> AbstractContextManager[object]:
+    """With PORT set, show how a process is that hears nothing from Slack."""
+    if settings.port is None:
+        return nullcontext()
+    pages = web.build_web(database, metrics)
+    return web.listening(pages, settings.host, settings.port)
 
 
 def build_tenant(
@@ -111,17 +167,23 @@ def build_tenant(
     database = answerer.retriever.database
     rights = Rights(client, database)
     reviews = build_reviews(client, database, rights, settings)
+    attempts = Attempts(
+        client=client,
+        database=database,
+        answerer=answerer,
+        rights=rights,
+        experts=settings.experts,
+    )
+    queue = find_queue(settings)
+    places = Places(client, database, queue=queue, capacity=settings.answer_workers)
     jobs = Jobs(
         client=client,
         database=database,
-        answerer=MeasuredAnswerer(answerer, metrics),
         rights=rights,
-        executor=MeasuredExecutor(settings.answer_workers, database, metrics),
-        workers=settings.answer_workers,
-        refused=metrics.count_refused,
-        experts=settings.experts,
+        queue=queue,
+        limits=build_limits(settings),
+        places=places,
         follow=reviews.following,
-        limits=build_limits(client, database, settings),
     )
     app = build_app(
         client,
@@ -133,7 +195,27 @@ def build_tenant(
         authorize=authorize,
     )
     threading.Thread(target=reviews.show_missed, name="reviews", daemon=True).start()
-    return Tenant(bolt=app, jobs=jobs, client=client)
+    return Tenant(bolt=app, attempts=attempts, places=places, client=client)
+
+
+def build_worker(database: Database, settings: Settings, tenant: Tenant) -> Worker:
+    """What takes up the questions of a workspace."""
+
+    def work(_tenant_id: str, trace_id: UUID) -> None:
+        tenant.attempts.run(trace_id)
+
+    return Worker(
+        database,
+        work,
+        tenant.attempts.stop,
+        queue=find_queue(settings),
+        concurrency=settings.answer_workers,
+    )
+
+
+def find_queue(settings: Settings) -> str:
+    """The queue of all that one app of Slack answers."""
+    return queueing.name(settings.slack_client_id or settings.tenant_id)
 
 
 @contextmanager
@@ -214,11 +296,9 @@ def build_reviews(
     )
 
 
-def build_limits(client: WebClient, database: Database, settings: Settings) -> Limits:
+def build_limits(settings: Settings) -> Limits:
     """How many questions are answered an hour, at most."""
     return Limits(
-        client,
-        database,
         per_person=settings.questions_per_person,
         per_channel=settings.questions_per_channel,
     )
@@ -295,16 +375,24 @@ def _build_bolt(
 
 
 def serve_until(
-    stop: threading.Event, hearing: AbstractContextManager[object], close: Callable[[], None]
+    stop: threading.Event,
+    hearing: AbstractContextManager[object],
+    worker: Worker,
+    close: Callable[[], None],
 ) -> None:
-    """Answer what comes while hearing is entered until stop is set, then close what is begun."""
+    """Answer what comes while hearing is entered until stop is set, then end what is begun.
+
+    What is heard is claimed first, so that another process can answer it.
+    """
     try:
         with hearing:
+            worker.start()
             log.info("Footnote is ready")
             stop.wait()
             log.info("Footnote stops")
     finally:
         close()
+        worker.close(WORK_TIMEOUT_S)
 
 
 @contextmanager

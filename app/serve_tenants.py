@@ -5,11 +5,12 @@ import os
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from slack_bolt.authorization import AuthorizeResult
+from slack_bolt.oauth import OAuthFlow
 from slack_sdk.oauth.installation_store import Bot
 
 from app import installing, logs, posting, retention, serve, web
@@ -18,10 +19,13 @@ from app.database import open_database
 from app.installations import Installations, OneRotator
 from app.metrics import Metrics
 from app.tenants import Tenant, Tenants
+from app.worker import Worker
+from retrieval.db import Database
 from retrieval.errors import ConfigError
 
 if TYPE_CHECKING:  # takes seconds to import
     from app.answering import Answerer
+    from retrieval.retrieve import Retriever
 
 log = logging.getLogger(__name__)
 
@@ -44,13 +48,54 @@ def run(settings: Settings) -> None:
     What is set of channels and people, and what comes by itself, is for the workspace TENANT_ID.
     Raises ConfigError when a secret is missing, the database unreachable, or the port taken.
     """
-    from app import parts  # the models' libraries take seconds to import
     from app.loop import trackers
+
+    trackers.build(settings)
+    process = build_process(settings)
+    tenants, database = process.tenants, process.database
+    schedules = serve.build_schedules(
+        settings,
+        process.retriever,
+        process.stop,
+        partial(tenants.find_client, settings.tenant_id),
+        lambda: {settings.tenant_id, *retention.list_workspaces(database)},
+    )
+    pages = web.build_web(database, process.metrics, bolt=tenants, oauth=process.flow)
+    hearing = web.listening(pages, settings.host, settings.port or serve.HTTP_PORT)
+    with schedules, refreshing(tenants, process.stop):
+        serve.serve_until(process.stop, hearing, process.worker, tenants.close)
+    database.close()
+
+
+def run_worker(settings: Settings) -> None:
+    """Answer what others have heard until SIGTERM or SIGINT; raises ConfigError as run does."""
+    process = build_process(settings)
+    hearing = serve.showing(process.database, process.metrics, settings)
+    with refreshing(process.tenants, process.stop):
+        serve.serve_until(process.stop, hearing, process.worker, process.tenants.close)
+    process.database.close()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Process:
+    """The parts of a process that answers many workspaces."""
+
+    database: Database
+    metrics: Metrics
+    retriever: "Retriever"
+    tenants: Tenants
+    flow: OAuthFlow
+    worker: Worker
+    stop: threading.Event
+
+
+def build_process(settings: Settings) -> Process:
+    """The parts that each process has; SIGTERM and SIGINT set stop."""
+    from app import parts  # the models' libraries take seconds to import
 
     client_id, client_secret, signing_secret = find_secrets(settings)
     for name in READ_BY_BOLT:
         os.environ.pop(name, None)
-    trackers.build(settings)
     logs.configure(settings.log_level)
     database = open_database(settings)
     metrics = Metrics()
@@ -63,21 +108,23 @@ def run(settings: Settings) -> None:
         partial(build_tenant, answerer, metrics, settings),
         signing_secret=signing_secret,
     )
-    flow = installing.build_flow(installations, client_secret=client_secret, client=client)
     stop = threading.Event()
     serve.stop_on_signals(stop)
-    pages = web.build_web(database, metrics, bolt=tenants, oauth=flow)
-    hearing = web.listening(pages, settings.host, settings.port or serve.HTTP_PORT)
-    schedules = serve.build_schedules(
-        settings,
-        answerer.retriever,
-        stop,
-        partial(tenants.find_client, settings.tenant_id),
-        lambda: {settings.tenant_id, *retention.list_workspaces(database)},
+    return Process(
+        database=database,
+        metrics=metrics,
+        retriever=answerer.retriever,
+        tenants=tenants,
+        flow=installing.build_flow(installations, client_secret=client_secret, client=client),
+        worker=Worker(
+            database,
+            tenants.answer,
+            tenants.give_back,
+            queue=serve.find_queue(settings),
+            concurrency=settings.answer_workers,
+        ),
+        stop=stop,
     )
-    with schedules, refreshing(tenants, stop):
-        serve.serve_until(stop, hearing, tenants.close)
-    database.close()
 
 
 def find_secrets(settings: Settings) -> tuple[str, str, str]:

@@ -28,7 +28,7 @@ def register(app: App, jobs: Jobs) -> None:
                 team_id=messages.find_team_id(context),
                 bot_user_id=str(context.bot_user_id),
             )
-            jobs.fail(error, arrival, None)
+            jobs.fail(error, arrival)
             return None
         reference = uuid4()
         log.error("%s failed", reference, exc_info=error)

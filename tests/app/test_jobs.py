@@ -224,7 +224,7 @@ def test_of_a_long_answer_whose_beginning_is_gone_the_rest_comes_below_it_again(
     bot.answerer.answers["how?"] = bot.answerer.answers["how far?"] = Answer(text=paragraphs)
     event = bot.mention("how?")
     bot.slack.send_event(event)
-    bot.executor.begun.wait_for()[0].result(10)
+    bot.ended.wait_for()
     first, second = bot.slack.messages("C1", event["ts"])[1:]
     bot.slack.fail_next("chat.update", body={"ok": False, "error": "message_not_found"})
     bot.settle(bot.slack.send_event(bot.slack.edit(event, "<@U0BOT> how far?")))
@@ -252,7 +252,7 @@ def test_an_edit_that_is_not_begun_when_the_bot_stops_leaves_no_old_answer(
     with connected(slack, database) as bot:
         event = bot.mention("how long?")
         slack.send_event(event)
-        bot.executor.begun.wait_for()[0].result(10)
+        bot.ended.wait_for()
         for number in range(4):  # as many as there are threads
             bot.answerer.held[f"slow {number}?"] = Event()
             bot.jobs.take(written(slack, f"slow {number}?"))

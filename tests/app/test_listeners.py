@@ -169,9 +169,9 @@ def direct(bot: Bot, question: str) -> dict[str, Any]:
 
 def answered(bot: Bot, question: str) -> dict[str, Any]:
     """As direct, but once it is answered."""
-    before = len(bot.executor.begun.having())
+    before = len(bot.ended.having())
     message = direct(bot, question)
-    bot.executor.begun.wait_for(count=before + 1)[before].result(10)
+    bot.ended.wait_for(count=before + 1)
     return message
 
 
@@ -183,9 +183,9 @@ def happened(bot: Bot, event: dict[str, Any]) -> None:
 
 def edited(bot: Bot, message: dict[str, Any], text: str, **more: Any) -> None:
     """Have a question edited; return once it is answered anew."""
-    before = len(bot.executor.begun.having())
+    before = len(bot.ended.having())
     bot.slack.send_event(bot.slack.edit(message, text, **more))
-    bot.executor.begun.wait_for(count=before + 1)[before].result(10)
+    bot.ended.wait_for(count=before + 1)
 
 
 def direct_texts(bot: Bot) -> list[str]:

@@ -3,23 +3,21 @@
 import html
 import random
 import re
-from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from itertools import chain, pairwise
 from threading import Event, Thread
 from typing import Any
-from uuid import UUID, uuid4
+from uuid import uuid4
 
 import pytest
 
-from app import posting, traces
-from app.answering import Tell, Writing
+from app import posting
+from app.answering import Keeping, Tell, Writing
 from app.config import Settings
 from app.generate.anthropic import Claude
-from app.jobs import Jobs
+from app.posting import Part
 from app.records import Answer, Arrival, Citation, Successor, Turn
-from app.rights import Rights
 from app.streaming import Stream
 from retrieval.db import Database
 from retrieval.records import Candidate, Query
@@ -181,7 +179,7 @@ def test_an_answer_grows_no_faster_than_it_is_read(slack: SlackStandIn, database
     stream = Stream(
         posting.build_client(slack.bot_token, slack.api_url),
         build_arrival(slack, "how?"),
-        uuid4(),
+        Part(trace_id=uuid4(), key="k", number=0, count=1),
         lambda ts: None,
         interval_s=60,
     )
@@ -336,7 +334,7 @@ def test_when_the_bot_stops_what_is_seen_gives_way_to_the_reference(growing: Bot
     slack.delay("chat.appendStream", release)
     slack.send_event(growing.mention("how?"))
     slack.wait_for_call("chat.appendStream")
-    closing = Thread(target=growing.jobs.close, args=(0,))
+    closing = Thread(target=growing.close, args=(0,))
     closing.start()
     while find_trace(growing).outcome == "pending":
         closing.join(0.01)  # it has begun, and waits for Slack
@@ -421,8 +419,8 @@ def build_candidate(number: int) -> Candidate:
 class Generated:
     """Answers by Claude from two sections."""
 
-    def __init__(self, database: Database, claude: Claude) -> None:
-        self._database, self._claude = database, claude
+    def __init__(self, claude: Claude) -> None:
+        self._claude = claude
 
     def reading_as(self, _audiences: Iterable[str]) -> "Generated":
         return self
@@ -430,8 +428,7 @@ class Generated:
     def answer(
         self,
         turns: tuple[Turn, ...],
-        trace_id: UUID,
-        before_saving: Callable[[], None],
+        trace: Keeping,
         tell: Tell,
     ) -> Answer:
         question = turns[-1].text
@@ -441,8 +438,7 @@ class Generated:
             [build_candidate(0), build_candidate(1)],
             lambda answer: tell(Writing(answer=answer)),
         )
-        before_saving()
-        traces.save_answer(self._database, trace_id, answer, settings={}, stage_ms={})
+        trace.save_answer(answer, {}, {})
         return answer
 
 
@@ -454,7 +450,9 @@ def claude_stand_in() -> Iterator[ClaudeStandIn]:
 
 
 @pytest.fixture
-def jobs(slack: SlackStandIn, database: Database, claude_stand_in: ClaudeStandIn) -> Iterator[Jobs]:
+def claude_bot(
+    slack: SlackStandIn, database: Database, claude_stand_in: ClaudeStandIn
+) -> Iterator[Bot]:
     """Questions answered by Claude, each answer growing as often as it can."""
     settings = Settings.model_validate(
         {
@@ -463,15 +461,7 @@ def jobs(slack: SlackStandIn, database: Database, claude_stand_in: ClaudeStandIn
         }
     )
     with Claude(settings) as claude:
-        client = posting.build_client(slack.bot_token, slack.api_url)
-        yield Jobs(
-            client=client,
-            database=database,
-            answerer=Generated(database, claude),
-            rights=Rights(client, database),
-            executor=ThreadPoolExecutor(2),
-            stream_interval_s=0,
-        )
+        yield Bot(slack, database, answerer=Generated(claude), questions_per_channel=1_000)
 
 
 def squeeze(text: str) -> str:
@@ -486,7 +476,7 @@ def read_words(shown: str) -> list[str]:
 
 
 def test_any_answer_is_posted_as_it_was_generated(
-    slack: SlackStandIn, database: Database, jobs: Jobs, claude_stand_in: ClaudeStandIn
+    slack: SlackStandIn, claude_bot: Bot, claude_stand_in: ClaudeStandIn
 ) -> None:
     generated = {}
     for seed in range(ANSWERS):
@@ -494,12 +484,12 @@ def test_any_answer_is_posted_as_it_was_generated(
         question = f"Question {seed}?"
         generated[question] = "".join(block.text for block in blocks)
         claude_stand_in.reply(blocks, where=lambda body, asked=question: asked in str(body))
-        jobs.take(build_arrival(slack, question))
-    jobs.close(timeout_s=120)
+        claude_bot.jobs.take(build_arrival(slack, question))
+    claude_bot.settle()
     messages = posted(slack)
     assert len(messages) == ANSWERS
     grown = 0
-    for trace in find_rows(database, "traces"):
+    for trace in find_rows(claude_bot.database, "traces"):
         assert squeeze(trace.answer) == squeeze(generated[trace.question])
         (message,) = (each for each in messages if each["ts"] in trace.answer_ts)
         sections = [each["text"]["text"] for each in message["blocks"] if each["type"] == "section"]
