@@ -32,7 +32,7 @@ def examine(settings: Settings) -> list[Finding]:
         embedder = parts.load_embedder(settings)
         found.append(findings.ok(f"Embedding model {embedder.name} loads."))
         reranker = parts.load_reranker(settings)
-        database = open_database(settings).unrestricted
+        database = open_database(settings).unrestricted.unhurried
     except ConfigError as error:
         return [*found, findings.error(str(error))]
     found.append(findings.ok("The database answers, with pgvector and the schema of this version."))

@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -152,7 +153,8 @@ def build_schedules(
     """
     from app.loop import nightly
 
-    database = retriever.database
+    database = retriever.database.unhurried
+    retriever = replace(retriever, database=database)
 
     def run_night(*, progress: Callable[[int, int], None]) -> None:
         client = find_client()
