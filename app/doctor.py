@@ -35,7 +35,11 @@ def examine(settings: Settings) -> list[Finding]:
         database = open_database(settings).unrestricted.unhurried
     except ConfigError as error:
         return [*found, findings.error(str(error))]
-    found.append(findings.ok("The database answers, with pgvector and the schema of this version."))
+    found.append(
+        findings.ok(
+            "The database answers, with pgvector and a schema that this version works with."
+        )
+    )
     with closing(database), database.transaction() as connection:
         found += _examine_policies(connection)
         found += index_findings.examine(connection, embedder, reranker)

@@ -24,15 +24,16 @@ MIN_PGVECTOR = (0, 8)  # the first with iterative scans, without which filtered 
 # tries again once they have had their turn; chosen.
 LOCK_WAIT_S = 2
 LOCK_TRIES = 15
+TURN_S = 0.2  # between two looks whether another process has migrated; chosen
 
 log = logging.getLogger(__name__)
 
 
 def open_database(url: str, *, tenant_id: str, workers: int = 5) -> Database:
-    """A database that answers and whose schema is the one that this code was written for.
+    """A database that answers and whose schema this code works with: its own, or a newer one.
 
     Raises ConfigError when the server is unreachable, pgvector is missing or too old, or the
-    schema is older or newer than the code; each says what to do.
+    schema is older than the code or too new for it; each says what to do.
     """
     engine = db.build_engine(url)
     try:
@@ -56,9 +57,7 @@ def migrate(url: str) -> tuple[str | None, str]:
     try:
         with _connect(engine) as connection:
             _check_pgvector(connection)
-            # Two processes that start at once on an empty database would both create it. Taken
-            # before there is a bound to waiting for locks; ends with the connection.
-            connection.execute(text("SELECT pg_advisory_lock(hashtext('footnote migrate'))"))
+            _wait_for_turn(connection)
             before = MigrationContext.configure(connection).get_current_revision()
             if before is not None and before not in scripts.revisions:
                 _accept_newer(connection, scripts, before)
@@ -79,6 +78,18 @@ def migrate(url: str) -> tuple[str | None, str]:
     finally:
         engine.dispose()
     return before, scripts.head
+
+
+def _wait_for_turn(connection: Connection) -> None:
+    """Have everybody else who migrates wait until this connection ends.
+
+    Two processes that start at once on an empty database would both create it. Who waits asks
+    again and again: CREATE INDEX CONCURRENTLY waits for everybody in the middle of a statement.
+    """
+    ask = text("SELECT pg_try_advisory_lock(hashtext('footnote migrate'))")
+    while not connection.execute(ask).scalar():
+        connection.rollback()
+        sleep(TURN_S)
 
 
 def _upgrade(connection: Connection, scripts: "_Scripts") -> None:

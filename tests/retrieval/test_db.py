@@ -269,7 +269,7 @@ def wait_until_gone(database: Database, backend: int) -> None:
             connection.rollback()
 
 
-def test_p05_a_full_pool_is_told_before_slack_gives_up(
+def test_p06_a_full_pool_is_told_before_slack_gives_up(
     database_url: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     database = Database(database_url, tenant_id="acme", workers=1)
