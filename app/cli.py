@@ -78,9 +78,9 @@ main.add_command(verify)
 @click.pass_obj
 def migrate(settings: Settings) -> None:
     """Create or upgrade the schema."""
-    from retrieval import db
+    from retrieval import schema
 
-    before, after = db.migrate(database.find_url(settings))
+    before, after = schema.migrate(database.find_url(settings))
     click.echo(f"The schema is at {after}." if before == after else f"Schema {after} created.")
 
 

@@ -32,10 +32,14 @@ def examine(settings: Settings) -> list[Finding]:
         embedder = parts.load_embedder(settings)
         found.append(findings.ok(f"Embedding model {embedder.name} loads."))
         reranker = parts.load_reranker(settings)
-        database = open_database(settings).unrestricted
+        database = open_database(settings).unrestricted.unhurried
     except ConfigError as error:
         return [*found, findings.error(str(error))]
-    found.append(findings.ok("The database answers, with pgvector and the schema of this version."))
+    found.append(
+        findings.ok(
+            "The database answers, with pgvector and a schema that this version works with."
+        )
+    )
     with closing(database), database.transaction() as connection:
         found += _examine_policies(connection)
         found += index_findings.examine(connection, embedder, reranker)

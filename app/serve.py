@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 from uuid import UUID
@@ -234,7 +234,8 @@ def build_schedules(
     """
     from app.loop import nightly
 
-    database = retriever.database
+    database = retriever.database.unhurried
+    retriever = replace(retriever, database=database)
 
     def run_night(*, progress: Callable[[int, int], None]) -> None:
         client = find_client()

@@ -21,7 +21,8 @@ from app.loop import proposing
 from app.outbox import Outbox
 from app.records import Answer, Arrival, Citation, OwnQuestion, PastAnswer
 from app.turns import Standing
-from retrieval.db import DEADLOCK, LOCKED, Database
+from retrieval import faults
+from retrieval.db import Database
 from retrieval.errors import FootnoteError
 from retrieval.records import LEGS, Candidate, Retrieval
 
@@ -709,7 +710,7 @@ def _giving_way() -> Iterator[None]:
     try:
         yield
     except OperationalError as error:
-        if getattr(error.orig, "sqlstate", None) not in (DEADLOCK, LOCKED):
+        if faults.find_code(error) not in (faults.DEADLOCK, faults.LOCKED):
             raise
         raise Narrowed("A page is getting another audience.") from error
 

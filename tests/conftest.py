@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 import pytest
 from sqlalchemy import NullPool, create_engine, make_url, text
 
-from retrieval.db import Database, migrate, start_embedded
+from retrieval.db import Database, start_embedded
+from retrieval.schema import migrate
 from tests.stand_ins.claude import ClaudeStandIn
 from tests.stand_ins.slack import SlackStandIn
 
