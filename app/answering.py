@@ -17,6 +17,7 @@ from retrieval import audiences
 from retrieval.precedence import Validity
 from retrieval.records import Retrieval
 from retrieval.retrieve import Retriever
+from retrieval.timing import Clock
 
 if TYPE_CHECKING:  # takes seconds to import, and without a key nothing needs it
     from app.reword import Rewriter
@@ -99,14 +100,11 @@ class Answerer:
         traces.save_retrieval(database, trace_id, retrieval, tokens=found.tokens)
         if retrieval.kept:
             tell(Reading(section_count=len(retrieval.kept)))
-        generating = perf_counter()
-        answer = self._generate(turns, retrieval, searched, tell)
-        end = perf_counter()
-        stage_ms = {
-            **retrieval.stage_ms,
-            "generate": round((end - generating) * 1000, 1),
-            "total": round((end - start) * 1000, 1),
-        }
+        clock = Clock()
+        with clock.stage("generate"):
+            answer = self._generate(turns, retrieval, searched, tell)
+        total = round((perf_counter() - start) * 1000, 1)
+        stage_ms = {**retrieval.stage_ms, **clock.stage_ms, "total": total}
         self._refuse_narrowed(trace_id, retrieval, answer)
         before_saving()
         traces.save_answer(

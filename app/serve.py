@@ -19,7 +19,7 @@ from slack_bolt.middleware import SslCheck
 from slack_sdk import WebClient
 from slack_sdk.errors import SlackApiError
 
-from app import health, logs, posting, retention, syncing, web
+from app import health, logs, posting, retention, syncing, telemetry, web
 from app.config import Settings
 from app.database import open_database
 from app.jobs import Jobs
@@ -42,7 +42,7 @@ from app.listeners import (
 from app.loop import stale_pages
 from app.loop.review_messages import Reviews
 from app.loop.schedule import Schedule, running
-from app.metrics import MeasuredAnswerer, MeasuredExecutor, Metrics
+from app.metrics import CountedCalls, MeasuredAnswerer, MeasuredExecutor, Metrics
 from app.rights import Rights, check_scopes
 from app.tenants import Tenant
 from app.workspace import Workspace
@@ -71,12 +71,12 @@ def run(settings: Settings) -> None:
 
     bot_token, app_token = find_tokens(settings)
     trackers.build(settings)  # raises now what it would raise at night
-    logs.configure(settings.log_level)
+    logs.configure(settings.log_level, settings.log_format)
     database = open_database(settings)
-    client = posting.build_client(bot_token, settings.slack_api_url)
+    metrics = Metrics()
+    client = posting.build_client(bot_token, settings.slack_api_url, CountedCalls(metrics))
     with _explained("SLACK_BOT_TOKEN", client):
         check_scopes(client)
-    metrics = Metrics()
     answerer = parts.follow_index(parts.build_answerer(settings, database))
     stop = threading.Event()
     stop_on_signals(stop)
@@ -91,7 +91,7 @@ def run(settings: Settings) -> None:
         hearing = web.listening(pages, settings.host, settings.port or HTTP_PORT)
     else:
         hearing = connected(tenant.bolt, app_token, database, metrics, settings)
-    with schedules:
+    with telemetry.recording(settings), schedules:
         serve_until(stop, hearing, tenant.close)
     database.close()
 

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 from slack_bolt.authorization import AuthorizeResult
 from slack_sdk.oauth.installation_store import Bot
 
-from app import installing, logs, posting, retention, serve, web
+from app import installing, logs, posting, retention, serve, telemetry, web
 from app.config import Settings
 from app.database import open_database
 from app.installations import Installations, OneRotator
-from app.metrics import Metrics
+from app.metrics import CountedCalls, Metrics
 from app.tenants import Tenant, Tenants
 from retrieval.errors import ConfigError
 
@@ -51,7 +51,7 @@ def run(settings: Settings) -> None:
     for name in READ_BY_BOLT:
         os.environ.pop(name, None)
     trackers.build(settings)
-    logs.configure(settings.log_level)
+    logs.configure(settings.log_level, settings.log_format)
     database = open_database(settings)
     metrics = Metrics()
     answerer = parts.follow_index(parts.build_answerer(settings, database))
@@ -75,7 +75,7 @@ def run(settings: Settings) -> None:
         partial(tenants.find_client, settings.tenant_id),
         lambda: {settings.tenant_id, *retention.list_workspaces(database)},
     )
-    with schedules, refreshing(tenants, stop):
+    with telemetry.recording(settings), schedules, refreshing(tenants, stop):
         serve.serve_until(stop, hearing, tenants.close)
     database.close()
 
@@ -104,7 +104,7 @@ def build_tenant(
     answerer: "Answerer", metrics: Metrics, settings: Settings, tenant_id: str, bot: Bot
 ) -> Tenant:
     """What answers a workspace or organisation from its own documents."""
-    client = posting.build_client(bot.bot_token, settings.slack_api_url)
+    client = posting.build_client(bot.bot_token, settings.slack_api_url, CountedCalls(metrics))
 
     def authorize() -> AuthorizeResult:
         return AuthorizeResult(
