@@ -199,7 +199,7 @@ def _find(database: Database, trace_id: UUID) -> Row[Any] | None:
         return connection.execute(
             text("""
                 SELECT outcome, attempts, outbox, stage_ms, tokens, settings, candidates, kept,
-                       extract(epoch FROM clock_timestamp() - asked_at) AS seconds
+                       CAST(extract(epoch FROM clock_timestamp() - asked_at) AS float) AS seconds
                 FROM traces WHERE trace_id = :trace_id
             """),
             {"trace_id": trace_id},
