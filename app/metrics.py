@@ -110,9 +110,9 @@ class Metrics:
             self.stage_seconds.labels(stage).observe(ms / 1000)
         for kind in row.settings.get("degraded", ()):
             self.degraded.labels(kind).inc()
-        models = row.settings.get("generator"), row.settings.get("rewrite_model")
         for kind, count in row.tokens.items():
-            self.tokens.labels(models[kind.startswith("rewrite_")], kind).inc(count)
+            model = "rewrite_model" if kind.startswith("rewrite_") else "generator"
+            self.tokens.labels(row.settings.get(model), kind).inc(count)
         if row.stage_ms:  # it was searched for
             self._count_legs(row.candidates, set(row.kept))
 
