@@ -18,6 +18,7 @@ from retrieval.db import Database
 from retrieval.precedence import Validity
 from retrieval.records import Retrieval
 from retrieval.retrieve import Retriever
+from retrieval.timing import Clock
 
 if TYPE_CHECKING:  # takes seconds to import, and without a key nothing needs it
     from app.reword import Rewriter
@@ -128,14 +129,11 @@ class Answerer:
         trace.save_retrieval(retrieval, found.tokens)
         if retrieval.kept:
             tell(Reading(section_count=len(retrieval.kept)))
-        generating = perf_counter()
-        answer = self._generate(turns, retrieval, searched, tell)
-        end = perf_counter()
-        stage_ms = {
-            **retrieval.stage_ms,
-            "generate": round((end - generating) * 1000, 1),
-            "total": round((end - start) * 1000, 1),
-        }
+        clock = Clock()
+        with clock.stage("generate"):
+            answer = self._generate(turns, retrieval, searched, tell)
+        total = round((perf_counter() - start) * 1000, 1)
+        stage_ms = {**retrieval.stage_ms, **clock.stage_ms, "total": total}
         self._refuse_narrowed(trace.trace_id, retrieval, answer)
         trace.save_answer(answer, self.generator.settings, stage_ms)
         # Saving may have waited for who narrows them.

@@ -108,13 +108,13 @@ class File:
     alt_text: str  # at most 1,000 characters
 
 
-def build_client(token: str, base_url: str) -> WebClient:
-    """A client that waits when told to, and sends nothing twice.
+def build_client(token: str, base_url: str, *noting: RetryHandler) -> WebClient:
+    """A client that waits when told to, and sends nothing twice; noting are told of each call.
 
     slack_sdk's default repeats any call whose answer got lost, a post that arrived included.
     """
     retry = _WaitAsTold(max_retry_count=RATE_LIMIT_RETRIES)
-    return WebClient(token, base_url=base_url, retry_handlers=[retry])
+    return WebClient(token, base_url=base_url, retry_handlers=[*noting, retry])
 
 
 class _WaitAsTold(RetryHandler):
@@ -429,7 +429,10 @@ def clear_working(client: WebClient, arrival: Arrival) -> None:
 
 def hasten(client: WebClient, timeout_s: int = HASTE_S) -> WebClient:
     """The client, but waiting neither long nor again."""
-    return WebClient(client.token, base_url=client.base_url, timeout=timeout_s, retry_handlers=[])
+    noting = [each for each in client.retry_handlers if not isinstance(each, _WaitAsTold)]
+    return WebClient(
+        client.token, base_url=client.base_url, timeout=timeout_s, retry_handlers=noting
+    )
 
 
 def _sign(client: WebClient, method: str, arrival: Arrival) -> bool:

@@ -124,10 +124,10 @@ def build_process(settings: Settings) -> Process:
     bot_token, _ = find_tokens(settings)
     logs.configure(settings.log_level)
     database = open_database(settings)
-    client = posting.build_client(bot_token, settings.slack_api_url)
+    metrics = Metrics()
+    client = posting.build_client(bot_token, settings.slack_api_url, CountedCalls(metrics))
     with _explained("SLACK_BOT_TOKEN", client):
         check_scopes(client)
-    metrics = Metrics()
     answerer = parts.follow_index(parts.build_answerer(settings, database))
     tenant = build_tenant(client, answerer, metrics, settings)
     stop = threading.Event()

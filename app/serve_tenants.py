@@ -13,11 +13,11 @@ from slack_bolt.authorization import AuthorizeResult
 from slack_bolt.oauth import OAuthFlow
 from slack_sdk.oauth.installation_store import Bot
 
-from app import installing, logs, posting, retention, serve, web
+from app import installing, logs, posting, retention, serve, telemetry, web
 from app.config import Settings
 from app.database import open_database
 from app.installations import Installations, OneRotator
-from app.metrics import Metrics
+from app.metrics import CountedCalls, Metrics
 from app.tenants import Tenant, Tenants
 from app.worker import Worker
 from retrieval.db import Database
@@ -151,7 +151,7 @@ def build_tenant(
     answerer: "Answerer", metrics: Metrics, settings: Settings, tenant_id: str, bot: Bot
 ) -> Tenant:
     """What answers a workspace or organisation from its own documents."""
-    client = posting.build_client(bot.bot_token, settings.slack_api_url)
+    client = posting.build_client(bot.bot_token, settings.slack_api_url, CountedCalls(metrics))
 
     def authorize() -> AuthorizeResult:
         return AuthorizeResult(
