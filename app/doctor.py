@@ -6,14 +6,17 @@ from contextlib import closing
 from sqlalchemy import Connection, text
 
 from app import (
+    database_findings,
     findings,
     hidden,
     index_findings,
+    job_findings,
     page_findings,
     parts,
     secret_findings,
     serve,
     serve_tenants,
+    slack_findings,
     source_findings,
 )
 from app.config import Settings
@@ -27,7 +30,7 @@ from retrieval.errors import ConfigError
 
 def examine(settings: Settings) -> list[Finding]:
     """Everything that can be looked at without changing anything, errors as findings."""
-    found = list(_examine_settings(settings))
+    found = [*_examine_settings(settings), *slack_findings.examine(settings)]
     try:
         embedder = parts.load_embedder(settings)
         found.append(findings.ok(f"Embedding model {embedder.name} loads."))
@@ -38,6 +41,8 @@ def examine(settings: Settings) -> list[Finding]:
     found.append(findings.ok("The database answers, with pgvector and the schema of this version."))
     with closing(database), database.transaction() as connection:
         found += _examine_policies(connection)
+        found += database_findings.examine(connection)
+        found += job_findings.examine(connection)
         found += index_findings.examine(connection, embedder, reranker)
         found += _examine_documents(connection, database)
         found += page_findings.examine(connection, settings)
@@ -78,11 +83,13 @@ def _examine_policies(connection: Connection) -> Iterator[Finding]:
     bypasses = connection.execute(
         text("SELECT rolsuper OR rolbypassrls FROM pg_roles WHERE rolname = current_user")
     ).scalar_one()
+    # The tables of procrastinate hold ids alone, and one worker takes the jobs of every tenant.
     open_tables = connection.execute(
-        text("""
+        text(r"""
             SELECT relname FROM pg_class
             WHERE relnamespace = 'public'::regnamespace AND relkind = 'r'
-            AND NOT relrowsecurity AND relname <> 'alembic_version' ORDER BY relname
+            AND NOT relrowsecurity AND relname <> 'alembic_version'
+            AND relname NOT LIKE 'procrastinate\_%' ORDER BY relname
         """)
     ).scalars()
     names = ", ".join(open_tables)

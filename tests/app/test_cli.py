@@ -527,6 +527,9 @@ def test_doctor_is_content_with_the_sample(indexed_url: str) -> None:
     assert "ANTHROPIC_API_KEY is not set" in texts
     assert "EVAL_SCHEDULE is not: nothing is reported" in texts
     assert "Row-level security is on for every table" in texts
+    assert "All indexes of the database are valid" in texts
+    assert "Jobs: 0 waiting, 0 at work; 0 workers." in texts
+    assert "SLACK_BOT_TOKEN and SLACK_APP_TOKEN" in texts
 
 
 def test_a_terminal_reads_everything_unless_an_audience_is_named(
