@@ -4,12 +4,14 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing
 
 from sqlalchemy import Connection, text
+from sqlalchemy.exc import OperationalError
 
 from app import (
     database_findings,
     findings,
     hidden,
     index_findings,
+    installation_findings,
     job_findings,
     page_findings,
     parts,
@@ -24,8 +26,10 @@ from app.counting import count
 from app.database import open_database
 from app.findings import Finding
 from app.loop import cases
-from retrieval.db import EVERYONE, Database
+from retrieval.db import EVERYONE, LOCKED, Database
 from retrieval.errors import ConfigError
+
+LOCK_TIMEOUT_S = 3  # chosen: who is paged does not wait for whoever holds a table
 
 
 def examine(settings: Settings) -> list[Finding]:
@@ -39,16 +43,21 @@ def examine(settings: Settings) -> list[Finding]:
     except ConfigError as error:
         return [*found, findings.error(str(error))]
     found.append(findings.ok("The database answers, with pgvector and the schema of this version."))
-    with closing(database), database.transaction() as connection:
-        found += _examine_policies(connection)
-        found += database_findings.examine(connection)
-        found += job_findings.examine(connection)
-        found += index_findings.examine(connection, embedder, reranker)
-        found += _examine_documents(connection, database)
-        found += page_findings.examine(connection, settings)
-        found += source_findings.examine(connection, settings)
-        found += secret_findings.examine(connection)
-        found += examine_cases(database)
+    try:
+        with closing(database), database.transaction() as connection:
+            connection.execute(text(f"SET LOCAL lock_timeout = '{LOCK_TIMEOUT_S}s'"))
+            found += _examine_policies(connection)
+            found += database_findings.examine(connection)
+            found += installation_findings.examine(database.engine, settings)
+            found += job_findings.examine(connection)
+            found += index_findings.examine(connection, embedder, reranker)
+            found += _examine_documents(connection, database)
+            found += page_findings.examine(connection, settings)
+            found += source_findings.examine(connection, settings)
+            found += secret_findings.examine(connection)
+            found += examine_cases(database)
+    except OperationalError as error:
+        found.append(_explain(error))
     return found
 
 
@@ -76,6 +85,19 @@ def _examine_settings(settings: Settings) -> Iterator[Finding]:
             "REPORT_CHANNEL or TICKETS is set, and EVAL_SCHEDULE is not: nothing is reported but "
             "by `footnote eval --cases --post`, apart from stale pages."
         )
+
+
+def _explain(error: OperationalError) -> Finding:
+    """Why the database did not let us look at the rest."""
+    if getattr(error.orig, "sqlstate", None) == LOCKED:
+        return findings.error(
+            f"Somebody has locked a table for over {LOCK_TIMEOUT_S} s, as a migration or VACUUM "
+            "FULL does, so the rest was not looked at: see in pg_stat_activity who waits for whom."
+        )
+    return findings.error(
+        f"The database broke off ({type(error.orig).__name__}), so the rest was not looked at: "
+        "see its log, and run `footnote doctor` again."
+    )
 
 
 def _examine_policies(connection: Connection) -> Iterator[Finding]:

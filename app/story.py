@@ -37,7 +37,7 @@ class Kept:
 class JobEvent:
     """What happened to a job, in procrastinate's words."""
 
-    kind: str  # deferred, started, deferred_for_retry, scheduled …
+    kind: str  # deferred, started, deferred_for_retry …
     at: datetime
 
 
@@ -330,7 +330,7 @@ def _load_case(connection: Connection, trace_id: UUID) -> Case | None:
         text("""
             SELECT case_id, state, linked_at, reviewed_at
             FROM case_traces JOIN eval_cases USING (tenant_id, case_id)
-            WHERE trace_id = :trace_id
+            WHERE case_traces.trace_id = :trace_id
         """),
         {"trace_id": trace_id},
     ).one_or_none()

@@ -1,7 +1,7 @@
 """The story of a question in words, and for programs; pure."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from datetime import UTC, date, datetime
 from textwrap import indent
@@ -18,7 +18,6 @@ INDENT = " " * 21  # as wide as a time and what stands behind it
 HAPPENED = {
     "started": "taken up by a worker",
     "deferred_for_retry": "given back, to be tried again",
-    "scheduled": "not to be tried before",
 }
 OUTCOMES = {
     "pending": "no outcome yet",
@@ -49,10 +48,7 @@ def build(story: Story) -> str:
     lines = [f"Question {story.trace_id}: {OUTCOMES[story.outcome]}", "", *_build_question(story)]
     lines += ["", *_build_begin(story), *_build_job(story), *_build_work(story)]
     lines += [*_build_end(story), *_build_after(story)]
-    if story.stage_ms:
-        width = max(map(len, story.stage_ms))
-        lines += ["", f"{'stage':{width}}         ms"]
-        lines += [f"{name:{width}} {ms:10,.1f}" for name, ms in story.stage_ms.items()]
+    lines += _build_times(story.stage_ms)
     if left := list(_build_left(story)):
         lines += ["", *left]
     return hidden.remove("\n".join(lines))
@@ -107,7 +103,7 @@ def _build_work(story: Story) -> Iterator[str]:
         yield f"{INDENT}no page mentions {list_names([*map(_quote, story.unknown)])}"
     if story.generator:
         cited = f", citing {', '.join(map(_flat, story.cited))}" if story.cited else ""
-        yield f"{INDENT}worded by {story.generator}{cited}"
+        yield f"{INDENT}generator {story.generator}{cited}"
     if story.tokens:
         told = ", ".join(f"{name} {number:,}" for name, number in sorted(story.tokens.items()))
         yield f"{INDENT}tokens: {told}"
@@ -181,6 +177,19 @@ def _build_vote(vote: Vote) -> str:
 def _build_passed(passed: Passed) -> str:
     place = f"{passed.channel_id}, {passed.ts}" if passed.ts else passed.channel_id
     return f"passed on to people ({place})"
+
+
+def _build_times(stage_ms: Mapping[str, float]) -> list[str]:
+    """What each stage took, the slowest first; nothing where no stage was reached."""
+    if not stage_ms:
+        return []
+    width = max(map(len, stage_ms))
+    slowest = sorted(stage_ms.items(), key=lambda each: -each[1])
+    return [
+        "",
+        f"{'stage':{width}}         ms",
+        *(f"{name:{width}} {ms:10,.1f}" for name, ms in slowest),
+    ]
 
 
 def _build_left(story: Story) -> Iterator[str]:

@@ -549,3 +549,13 @@ def test_a_terminal_reads_everything_unless_an_audience_is_named(
         docs = [candidate["doc"] for candidate in found["candidates"]]
         assert ("reference/error-codes.md" in docs) == is_found
     assert "'finance' is no audience" in fail(indexed_url, "ask", "?", "--audience", "finance")
+
+
+@pytest.mark.model
+def test_doctor_waits_for_no_table_that_somebody_holds(database: Database) -> None:
+    url = database.engine.url.render_as_string(hide_password=False)
+    with database.engine.begin() as connection:
+        connection.execute(text("LOCK TABLE traces"))
+        told = footnote(url, "doctor").stdout
+    assert "error Somebody has locked a table for over 3 s" in told
+    assert "can be written to" in told
