@@ -9,23 +9,25 @@ from app import clock_findings, findings
 from app.counting import count
 from app.findings import Finding
 
-# That one process may open: the pool's 5 and 10 beyond, as SQLAlchemy has it, and a worker's own.
-MOST_CONNECTIONS = 20
-SHORT_TIMEOUT_MS = 600_000  # building an index takes minutes; chosen
+# Building an index takes minutes, and who listens for jobs may hear of none for as long; chosen.
+SHORT_TIMEOUT_MS = 3_600_000
 UNSEEN_ROWS = 1_000  # of a table that was never analysed: with fewer any plan is as good; chosen
 # Autovacuum comes at 20% by default, so twice that says that it does not keep up; chosen.
 DEAD_ROWS, DEAD_SHARE = 10_000, 0.4
 AS_OWNER = "as the database's owner"
 
 
-def examine(connection: Connection, *, now: Callable[[], float] = time.time) -> Iterator[Finding]:
+def examine(
+    connection: Connection, *, needed: int, now: Callable[[], float] = time.time
+) -> Iterator[Finding]:
     """The server, its clock, its extensions and the state of tables and indexes.
 
-    now: seconds since 1970 on this machine's clock.
+    needed is how many connections one process may open. now: seconds since 1970 on this machine's
+    clock.
     """
     yield _examine_server(connection)
-    yield from _examine_connections(connection)
-    yield from _examine_timeout(connection)
+    yield from _examine_connections(connection, needed)
+    yield from _examine_timeouts(connection)
     yield _examine_clock(connection, now)
     yield from _examine_extensions(connection)
     yield from _examine_indexes(connection)
@@ -54,7 +56,7 @@ def _examine_server(connection: Connection) -> Finding:
     return findings.ok(f"{server} can be written to.")
 
 
-def _examine_connections(connection: Connection) -> Iterator[Finding]:
+def _examine_connections(connection: Connection, needed: int) -> Iterator[Finding]:
     row = connection.execute(
         text("""
             SELECT current_setting('max_connections')::int
@@ -66,31 +68,33 @@ def _examine_connections(connection: Connection) -> Iterator[Finding]:
         """)
     ).one()
     most = row.most if row.most_of_role is None else min(row.most, row.most_of_role)
-    if most < MOST_CONNECTIONS:
+    if most < needed:
         yield findings.error(
             f"The database lets us open {count(most, 'connection')}, and one process of Footnote "
-            f"may need {MOST_CONNECTIONS}: raise max_connections or the role's CONNECTION LIMIT."
+            f"may need {needed}: raise max_connections or the role's CONNECTION LIMIT."
         )
-    elif row.most - row.used < MOST_CONNECTIONS:
+    elif row.most - row.used < needed:
         yield findings.note(
             f"Of {row.most} connections to the database, {row.used} are open, and one more process "
-            f"of Footnote may need {MOST_CONNECTIONS}: see in pg_stat_activity whose they are, or "
+            f"of Footnote may need {needed}: see in pg_stat_activity whose they are, or "
             "raise max_connections."
         )
 
 
-def _examine_timeout(connection: Connection) -> Iterator[Finding]:
-    """What the server or the role has set, and not we for our own connections."""
-    timeout_ms = connection.execute(
+def _examine_timeouts(connection: Connection) -> Iterator[Finding]:
+    """What the server or the role has set; how long a statement may take, we say ourselves."""
+    rows = connection.execute(
         text("""
-            SELECT setting::int FROM pg_settings
-            WHERE name = 'statement_timeout' AND source NOT IN ('default', 'client', 'session')
-        """)
-    ).scalar()
-    if timeout_ms and timeout_ms < SHORT_TIMEOUT_MS:
+            SELECT name, setting FROM pg_settings
+            WHERE name IN ('idle_session_timeout', 'transaction_timeout')
+            AND setting::int BETWEEN 1 AND :short_ms - 1 ORDER BY name
+        """),
+        {"short_ms": SHORT_TIMEOUT_MS},
+    )
+    for row in rows:
         yield findings.note(
-            f"statement_timeout is {timeout_ms:,} ms: what takes longer fails, as building an "
-            "index does. Run `ALTER ROLE … SET statement_timeout = 0` for the user of DATABASE_URL."
+            f"{row.name} is {int(row.setting):,} ms, so that connections of ours are cut off: run "
+            f"`ALTER ROLE … SET {row.name} = 0` for the user of DATABASE_URL."
         )
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 
+from psycopg.errors import LockNotAvailable
 from sqlalchemy import Connection, text
 from sqlalchemy.exc import OperationalError
 
@@ -26,9 +27,11 @@ from app.counting import count
 from app.database import open_database
 from app.findings import Finding
 from app.loop import cases
-from retrieval.db import EVERYONE, LOCKED, Database
+from retrieval.db import EVERYONE, Database
 from retrieval.errors import ConfigError
 
+# To the database, of one process: of the threads beside those of workers, and to hear of jobs.
+CONNECTIONS_BESIDE = 24 + 2
 LOCK_TIMEOUT_S = 3  # chosen: who is paged does not wait for whoever holds a table
 
 
@@ -47,7 +50,9 @@ def examine(settings: Settings) -> list[Finding]:
         with closing(database), database.transaction() as connection:
             connection.execute(text(f"SET LOCAL lock_timeout = '{LOCK_TIMEOUT_S}s'"))
             found += _examine_policies(connection)
-            found += database_findings.examine(connection)
+            found += database_findings.examine(
+                connection, needed=settings.answer_workers + CONNECTIONS_BESIDE
+            )
             found += installation_findings.examine(database.engine, settings)
             found += job_findings.examine(connection)
             found += index_findings.examine(connection, embedder, reranker)
@@ -89,7 +94,7 @@ def _examine_settings(settings: Settings) -> Iterator[Finding]:
 
 def _explain(error: OperationalError) -> Finding:
     """Why the database did not let us look at the rest."""
-    if getattr(error.orig, "sqlstate", None) == LOCKED:
+    if isinstance(error.orig, LockNotAvailable):
         return findings.error(
             f"Somebody has locked a table for over {LOCK_TIMEOUT_S} s, as a migration or VACUUM "
             "FULL does, so the rest was not looked at: see in pg_stat_activity who waits for whom."

@@ -17,7 +17,7 @@ def examine(database: Database, *, ahead_s: float = 0) -> list[str]:
     """Level and text of each finding, on a machine whose clock is that much ahead."""
     database.engine.dispose()  # what is set of a database counts from the next connection on
     with database.unrestricted.transaction() as connection:
-        found = database_findings.examine(connection, now=lambda: time.time() + ahead_s)
+        found = database_findings.examine(connection, needed=20, now=lambda: time.time() + ahead_s)
         return [f"{each.level}: {each.text}" for each in found]
 
 
@@ -57,12 +57,12 @@ def test_a_database_that_takes_nothing_is_an_error(server: Server, database: Dat
     assert told.startswith("error: PostgreSQL ") and "takes nothing" in told
 
 
-def test_a_short_statement_timeout_is_noted(server: Server, database: Database) -> None:
-    server.execute(f"ALTER DATABASE {name(database)} SET statement_timeout = '5s'")
-    told = find(examine(database), "statement_timeout")
-    assert told.startswith("note: statement_timeout is 5,000 ms")
-    server.execute(f"ALTER DATABASE {name(database)} SET statement_timeout = '30min'")
-    assert "statement_timeout" not in " ".join(examine(database))
+def test_a_timeout_that_cuts_off_who_listens_is_noted(server: Server, database: Database) -> None:
+    server.execute(f"ALTER DATABASE {name(database)} SET idle_session_timeout = '5min'")
+    told = find(examine(database), "idle_session_timeout")
+    assert told.startswith("note: idle_session_timeout is 300,000 ms")
+    server.execute(f"ALTER DATABASE {name(database)} SET idle_session_timeout = '1h'")
+    assert "timeout" not in " ".join(examine(database))
 
 
 @pytest.fixture
