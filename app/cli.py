@@ -16,6 +16,7 @@ from app.cli_cases import cases_group
 from app.cli_index import index_group
 from app.cli_pages import verify
 from app.cli_purge import purge
+from app.cli_trace import trace
 from app.commands import (
     as_json,
     by_audience,
@@ -71,6 +72,7 @@ main.add_command(cases_group)
 main.add_command(cli_sync.sync_sources)
 main.add_command(index_group)
 main.add_command(purge)
+main.add_command(trace)
 main.add_command(verify)
 
 
