@@ -11,7 +11,6 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from slack_bolt import Ack, App
-from slack_bolt.adapter.socket_mode import SocketModeHandler
 from slack_bolt.authorization import AuthorizeResult
 from slack_bolt.error import BoltError
 from slack_bolt.logger.messages import warning_client_prioritized_and_token_skipped
@@ -22,6 +21,8 @@ from slack_sdk.errors import SlackApiError
 from app import health, logs, posting, retention, syncing, web
 from app.config import Settings
 from app.database import open_database
+from app.health import Health
+from app.hearing import Hearing, give_up
 from app.jobs import Jobs
 from app.limits import Limits
 from app.listeners import (
@@ -80,17 +81,23 @@ def run(settings: Settings) -> None:
     answerer = parts.follow_index(parts.build_answerer(settings, database))
     stop = threading.Event()
     stop_on_signals(stop)
+    look_at_database = partial(health.check_database, database)
+    look_at_models = partial(health.check_models, answerer.retriever)
+    token = health.TokenCheck(client)
+    state = health.Health(
+        stop, {"token": token.look, "database": look_at_database, "models": look_at_models}
+    )
     schedules = build_schedules(
         settings, answerer.retriever, stop, lambda: client, lambda: [settings.tenant_id]
     )
     tenant = build_tenant(client, answerer, metrics, settings)
     hearing: AbstractContextManager[object]
     if app_token is None:
-        token = health.TokenCheck(client)
-        pages = web.build_web(database, metrics, bolt=tenant.bolt, is_hearing=token.is_taken)
+        pages = web.build_web(state, metrics, bolt=tenant.bolt)
         hearing = web.listening(pages, settings.host, settings.port or HTTP_PORT)
     else:
-        hearing = connected(tenant.bolt, app_token, database, metrics, settings)
+        ear = Hearing(tenant.bolt, app_token, partial(give_up, stop))
+        hearing = connected(ear, state, metrics, settings)
     with schedules:
         serve_until(stop, hearing, tenant.close)
     database.close()
@@ -309,30 +316,25 @@ def serve_until(
 
 @contextmanager
 def connected(
-    app: App, app_token: str, database: Database, metrics: Metrics, settings: Settings
+    hearing: Hearing, health: Health, metrics: Metrics, settings: Settings
 ) -> Iterator[None]:
     """Hear by Socket Mode while the block runs and, with PORT set, show how Footnote is.
 
-    Raises ConfigError when Slack does not take the token, or the port is taken.
+    Raises ConfigError when Slack does not take the token, or the port is taken, and Deaf at the end
+    when Slack was not heard for too long.
     """
-    client = SocketModeHandler(app, app_token).client
-    pulse, token = health.Pulse(), health.TokenCheck(app.client)
-    client.on_message_listeners.append(pulse.note)
     try:
-        with _explained("SLACK_APP_TOKEN", app.client):
-            client.connect()
+        with _explained("SLACK_APP_TOKEN", hearing.client):
+            hearing.open()
+        health.add("slack", hearing.look)
         if settings.port is None:
             yield
             return
-        pages = web.build_web(
-            database,
-            metrics,
-            is_hearing=lambda: pulse.is_hearing(client.current_session) and token.is_taken(),
-        )
+        pages = web.build_web(health, metrics)
         with web.listening(pages, settings.host, settings.port):
             yield
     finally:
-        client.close()
+        hearing.close()
 
 
 def stop_on_signals(stop: threading.Event) -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from slack_bolt.authorization import AuthorizeResult
 from slack_sdk.oauth.installation_store import Bot
 
-from app import installing, logs, posting, retention, serve, web
+from app import health, installing, logs, posting, retention, serve, web
 from app.config import Settings
 from app.database import open_database
 from app.installations import Installations, OneRotator
@@ -66,7 +66,10 @@ def run(settings: Settings) -> None:
     flow = installing.build_flow(installations, client_secret=client_secret, client=client)
     stop = threading.Event()
     serve.stop_on_signals(stop)
-    pages = web.build_web(database, metrics, bolt=tenants, oauth=flow)
+    look_at_database = partial(health.check_database, database)
+    look_at_models = partial(health.check_models, answerer.retriever)
+    state = health.Health(stop, {"database": look_at_database, "models": look_at_models})
+    pages = web.build_web(state, metrics, bolt=tenants, oauth=flow)
     hearing = web.listening(pages, settings.host, settings.port or serve.HTTP_PORT)
     schedules = serve.build_schedules(
         settings,
