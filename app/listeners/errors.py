@@ -42,6 +42,11 @@ def register(app: App, jobs: Jobs) -> None:
     ) -> BoltResponse | None:
         event = body.get("event", {})
         is_message = event.get("type") in ("app_mention", "message")
+        # A mention comes as a message, too, of which nobody waits for anything.
+        is_message = is_message and messages.find_reason_to_ignore(event, context) in (
+            None,
+            "OVERHEARD",
+        )
         if is_message and event.get("subtype") in turns.QUESTION_SUBTYPES:
             arrival = turns.build_arrival(
                 event,

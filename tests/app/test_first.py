@@ -116,6 +116,18 @@ def test_after_the_last_time_the_asker_is_told(
     assert len(posts(slack)) == 1
 
 
+def test_after_the_last_time_of_a_mention_that_comes_twice_the_asker_is_told_once(
+    slack: SlackStandIn,
+) -> None:
+    gone = Database("postgresql://nobody@127.0.0.1:1/none", tenant_id="acme")
+    with connected(slack, gone, channels={"C1": "follow-ups"}) as bot:
+        root = slack.write("hello", channel_id="C1")
+        mention = bot.mention("how long?", thread_ts=root["ts"])
+        events = [mention, {**mention, "type": "message"}]
+        bot.settle(*[slack.send_event(each, retry_attempt=3) for each in events])
+    assert len(posts(slack)) == 1
+
+
 def test_what_is_not_taken_in_time_is_sent_again_and_answered_once(
     slack: SlackStandIn, database: Database, caplog: pytest.LogCaptureFixture
 ) -> None:
