@@ -6,22 +6,33 @@ outcome is answered anew, and what is to be told is told, but for what stands in
 
 import logging
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import Protocol
 from uuid import UUID, uuid4
 
 from slack_sdk import WebClient
 from slack_sdk.errors import SlackApiError, SlackClientError
-from sqlalchemy.exc import InterfaceError, OperationalError
-from sqlalchemy.exc import TimeoutError as PoolTimeout
 
-from app import abstaining, blocks, confirming, escalation, fillers, posting, traces, turns
+from app import (
+    abstaining,
+    blocks,
+    confirming,
+    escalation,
+    fillers,
+    logs,
+    posting,
+    telemetry,
+    traces,
+    turns,
+)
 from app.answering import Keeping, Stage, Tell, Writing
 from app.blocks import Message
 from app.fillers import SmallTalk
+from app.metrics import Metrics
 from app.outbox import Outbox
 from app.posting import Own, Part
 from app.records import Answer, Citation, Turn
@@ -29,9 +40,11 @@ from app.rights import Rights, RightsUnknown
 from app.status import Status, describe
 from app.streaming import INTERVAL_S, Stream
 from app.traces import Begun, Superseded
+from retrieval import faults
 from retrieval.db import Database
 from retrieval.errors import FootnoteError
 from retrieval.records import Retrieval
+from retrieval.timing import span
 
 SMALL_TALK: Mapping[SmallTalk, Answer] = {
     "greeting": Answer(
@@ -89,15 +102,13 @@ class _Stopping(FootnoteError):
 
 # What the asker is told of failures that nobody has to mend.
 SORRY: Mapping[type[Exception], str] = {traces.Narrowed: posting.NARROWED, Late: posting.LATE}
-DATABASE_FAULTS = (InterfaceError, OperationalError, PoolTimeout)
 
 
 class Attempts:
     """Works on questions; safe to use from several threads.
 
     experts are the channels and user groups to ask what is not answered, by page owner or source.
-    stream_interval_s is the least time between two additions to an answer that grows. ended is told
-    of each question after an attempt at it.
+    stream_interval_s is the least time between two additions to an answer that grows.
     """
 
     def __init__(
@@ -107,19 +118,19 @@ class Attempts:
         database: Database,
         answerer: Answering,
         rights: Rights,
+        metrics: Metrics,
         experts: Mapping[str, str] = MappingProxyType({}),
         stream_interval_s: float = INTERVAL_S,
-        ended: Callable[[UUID], None] = lambda _: None,
     ) -> None:
         self.client = client
         self.database = database
         self.answerer = answerer
         self.rights = rights
+        self.metrics = metrics
         self.experts = experts
         self.stream_interval_s = stream_interval_s
         self.statuses = ThreadPoolExecutor(STATUS_THREADS, thread_name_prefix="status")
         self.is_stopping = threading.Event()
-        self._ended = ended
         self._lock = threading.Lock()
         self._empty_run = 0  # under the lock
         self._bot_id: str | None = None
@@ -129,17 +140,32 @@ class Attempts:
 
         Nothing happens when another attempt has begun since, or when its trace is gone.
         """
-        try:
-            begun = traces.begin(self.database, trace_id)
-            if begun is not None:
-                log.info("Question %s, attempt %d", trace_id, begun.attempt)
+        with logs.about(trace_id), self.metrics.working():
+            try:
+                begun = traces.begin(self.database, trace_id)
+                if begun is not None:
+                    self._run(begun)
+            except Exception as error:
+                if faults.is_passing(error):
+                    raise Again(1) from error
+                raise
+
+    def _run(self, begun: Begun) -> None:
+        is_first = begun.attempt == 1
+        with telemetry.question(
+            begun.trace_id,
+            tenant_id=self.database.tenant_id,
+            attempt=begun.attempt,
+            waiting_since=begun.asked_at if is_first else datetime.now(UTC),
+        ) as root:
+            log.info("Question %s, attempt %d", begun.trace_id, begun.attempt)
+            try:
                 _Attempt(self, begun).run()
-        except Superseded:
-            log.info("Question %s is answered by another attempt", trace_id)
-        except DATABASE_FAULTS as error:
-            raise Again(1) from error
-        finally:
-            self._ended(trace_id)
+            except Superseded:
+                log.info("Question %s is answered by another attempt", begun.trace_id)
+            finally:
+                outcome = self.metrics.note(self.database, begun.trace_id, begun.attempt)
+                telemetry.tell(root, outcome)
 
     def stop(self) -> None:
         """Have what is being answered given back, as soon as each notices; what is told already is
@@ -344,12 +370,13 @@ class _Attempt:
     def _tell(self, outbox: Outbox) -> None:
         """Have Slack show what is to be told, in the place of what is seen; raises Again."""
         try:
-            if traces.is_deleted(self._database, self.trace_id):
-                self._take_back()
-            elif outbox.is_private:
-                self._show_privately(outbox)
-            else:
-                self._post(outbox)
+            with span("post"):
+                if traces.is_deleted(self._database, self.trace_id):
+                    self._take_back()
+                elif outbox.is_private:
+                    self._show_privately(outbox)
+                else:
+                    self._post(outbox)
         except (SlackClientError, posting.PostLost, *posting.CONNECTION_FAULTS) as error:
             wait_s = self._find_wait(error)
             if wait_s is not None and self._begun.age_s < UNTOLD_S:
@@ -358,6 +385,7 @@ class _Attempt:
             if self._is_failed or wait_s is not None:
                 # To the asker alone, where nothing can be posted, as in a thread that is locked.
                 log.error("Question %s cannot be told", self.trace_id, exc_info=error)
+                self._attempts.metrics.given_up.inc()
                 self._show_privately(outbox)
             else:
                 self._fail(error)
@@ -471,6 +499,7 @@ class _Attempt:
         """
         if type(error) in SORRY:
             log.info("Question %s is given up: %s", self.trace_id, _name(error))
+            self._attempts.metrics.given_up.inc()
         else:
             log.error("Question %s failed", self.trace_id, exc_info=error)
         if self._arrival.is_unasked and self._forget():
@@ -538,8 +567,9 @@ class _Attempt:
         backoff_s = min(2 ** (self._begun.attempt - 1), LONGEST_BACKOFF_S)
         if isinstance(error, SlackApiError):
             return posting.find_wait(error, backoff_s)
-        passing = (*DATABASE_FAULTS, *posting.CONNECTION_FAULTS, posting.PostLost, RightsUnknown)
-        return backoff_s if isinstance(error, passing) else None
+        passing = (*posting.CONNECTION_FAULTS, posting.PostLost, RightsUnknown)
+        is_passing = isinstance(error, passing) or faults.is_passing(error)
+        return backoff_s if is_passing else None
 
 
 def _name(error: Exception) -> str:

@@ -6,6 +6,7 @@ Whatever happens to this process then, a worker answers it, of this process or a
 import logging
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
+from typing import TypeVar
 from uuid import UUID, uuid4
 
 from slack_sdk import WebClient
@@ -13,7 +14,7 @@ from slack_sdk.errors import SlackClientError
 from sqlalchemy import Connection
 
 from app import blocks, escalation, posting, queueing, traces
-from app.limits import Limits
+from app.limits import Limits, Refusal
 from app.outbox import Outbox
 from app.places import Places
 from app.records import Arrival
@@ -23,6 +24,10 @@ from retrieval.db import Database
 
 # At 8 questions at once and 5 s an answer, the last of them waits for two minutes. Chosen.
 MOST_WAITING = 200
+
+OUTLAST_S = 1.5  # that a claim waits for the database: Slack waits 3 s to hear of it; chosen
+
+T = TypeVar("T")
 
 log = logging.getLogger(__name__)
 
@@ -60,8 +65,7 @@ class Jobs:
         Slack delivers a mention in two events and repeats what it thinks is lost, perhaps to
         another process or after a restart: only the claim in the database decides.
         """
-        with self._database.unrestricted.transaction() as connection:
-            trace_id = self._claim(connection, arrival)
+        trace_id = self._outlast(lambda connection: self._claim(connection, arrival))
         self._note(arrival, trace_id, "is taken")
 
     def take_again(self, arrival: Arrival) -> None:
@@ -69,35 +73,42 @@ class Jobs:
 
         Of one that is being worked on the end is told, though nobody had asked us.
         """
-        with self._database.unrestricted.transaction() as connection:
+
+        def claim(connection: Connection) -> UUID | None:
             if traces.call(connection, arrival):
-                return
+                return None
             trace_id = traces.find_failed(connection, arrival)
             if trace_id is None:
-                trace_id = self._claim(connection, arrival)
-            else:
-                traces.begin_anew(connection, trace_id, arrival.question)
-                self._defer(connection, arrival, trace_id)
-        self._note(arrival, trace_id, "is asked again")
+                return self._claim(connection, arrival)
+            traces.begin_anew(connection, trace_id, arrival.question)
+            self._defer(connection, arrival, trace_id)
+            return trace_id
+
+        self._note(arrival, self._outlast(claim), "is asked again")
 
     def revise(self, arrival: Arrival) -> None:
         """Answer a question anew whose text was changed; the answer takes the place of the old one.
 
         Nothing happens when it is no question, asks the same as before, or was changed before.
         """
-        place = (str(arrival.team_id), str(arrival.channel_id), str(arrival.message_ts))
-        with (
-            self._follow(traces.find_by_message(self._database, *place)),
-            self._database.unrestricted.transaction() as connection,
-        ):
+
+        def claim(connection: Connection) -> tuple[UUID, Refusal | None] | None:
             trace_id = traces.find_revised(connection, arrival)
             if trace_id is None:
-                return
+                return None
             refusal = self._limits.find_refusal(connection, arrival, trace_id, is_edited=True)
             if refusal is None:
                 traces.begin_anew(connection, trace_id, arrival.question)
                 load = queueing.find_load(connection, self._queue, trace_id)
                 self._add_job(connection, trace_id, load.round)
+            return trace_id, refusal
+
+        place = (str(arrival.team_id), str(arrival.channel_id), str(arrival.message_ts))
+        with self._follow(traces.find_by_message(self._database, *place)):
+            claimed = self._outlast(claim)
+        if claimed is None:
+            return
+        trace_id, refusal = claimed
         if refusal is None:
             self._note(arrival, trace_id, "was edited")
         elif refusal.message is not None and not arrival.is_unasked:
@@ -134,6 +145,9 @@ class Jobs:
             )
         except (SlackClientError, posting.PostLost):
             log.exception("Message %s could not be told", reference)
+
+    def _outlast(self, work: Callable[[Connection], T]) -> T:
+        return self._database.unrestricted.outlast(work, for_s=OUTLAST_S)
 
     def _claim(self, connection: Connection, arrival: Arrival) -> UUID | None:
         """The trace of a question that is taken up; None where it was before, or is not to be."""

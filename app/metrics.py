@@ -57,7 +57,6 @@ class Metrics:
         )
         self.tokens = self._counter("tokens", "Tokens billed", "model", "kind")
         self.slack_calls = self._counter("slack_calls", "Slack calls", "method", "outcome")
-        self.at_work = threading.local()  # of a thread: trace_id, of the question that it is at
         for outcome in OUTCOMES:  # a rate needs the 0 before the first one
             self.questions.labels(outcome)
         for leg in LEGS:
@@ -92,10 +91,6 @@ class Metrics:
         if row.attempts == attempt and row.outbox is None and "small_talk" not in row.settings:
             self._count(row)
         return str(row.outcome)
-
-    def count_refused(self) -> None:
-        """Count a question that failed without any work, as too much was waiting."""
-        self.questions.labels("failed").inc()
 
     def _counter(self, name: str, what: str, *labels: str) -> Counter:
         return Counter(f"footnote_{name}", what, labels, registry=self.registry)

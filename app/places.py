@@ -48,8 +48,13 @@ class Places:
 
     def show(self, arrival: Arrival, trace_id: UUID) -> None:
         """Show who asks their place, and how it changes, if they have to wait."""
-        ahead = queueing.count_ahead(self._database, self._queue, trace_id)
-        if ahead is None or ahead < self._capacity * queueing.count_workers(self._database):
+        try:
+            ahead = queueing.count_ahead(self._database, self._queue, trace_id)
+            workers = queueing.count_workers(self._database)
+        except SQLAlchemyError as error:  # the question is claimed, and that is what counts
+            log.info("No place of %s: %s", trace_id, type(error).__name__)
+            return
+        if ahead is None or ahead < self._capacity * workers:
             return
         status = Status(self._client, arrival, self._executor)
         status.show(describe_wait(ahead))

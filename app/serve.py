@@ -2,18 +2,16 @@
 
 import logging
 import re
-import signal
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass, replace
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 from uuid import UUID
 
 from slack_bolt import Ack, App
-from slack_bolt.adapter.socket_mode import SocketModeHandler
 from slack_bolt.authorization import AuthorizeResult
 from slack_bolt.error import BoltError
 from slack_bolt.logger.messages import warning_client_prioritized_and_token_skipped
@@ -21,10 +19,11 @@ from slack_bolt.middleware import SslCheck
 from slack_sdk import WebClient
 from slack_sdk.errors import SlackApiError
 
-from app import health, logs, posting, queueing, retention, syncing, web
+from app import health, posting, retention, syncing, web
+from app import process as processes
 from app.attempts import Attempts
 from app.config import Settings
-from app.database import open_database
+from app.hearing import Hearing, give_up
 from app.jobs import Jobs
 from app.limits import Limits
 from app.listeners import (
@@ -45,11 +44,11 @@ from app.listeners import (
 from app.loop import stale_pages
 from app.loop.review_messages import Reviews
 from app.loop.schedule import Schedule, running
-from app.metrics import Metrics
+from app.metrics import CountedCalls, Metrics
 from app.places import Places
+from app.process import Process
 from app.rights import Rights, check_scopes
 from app.tenants import Tenant
-from app.worker import Worker
 from app.workspace import Workspace
 from retrieval.db import Database
 from retrieval.errors import ConfigError
@@ -60,7 +59,6 @@ if TYPE_CHECKING:  # takes seconds to import
 
 # Bolt's default is 5: as many people opening App Home while Slack limits it would make us deaf.
 LISTENER_THREADS = 20  # chosen
-WORK_TIMEOUT_S = 15  # with all else that ends, 25 of the 30 after which supervisors kill
 HTTP_PORT = 3000  # where Bolt's examples listen, too
 
 log = logging.getLogger(__name__)
@@ -70,86 +68,53 @@ def run(settings: Settings) -> None:
     """Answer in Slack until SIGTERM or SIGINT, by Socket Mode or HTTP, as is set.
 
     Raises ConfigError when a token is missing or refused, Slack or the database unreachable, or
-    the port taken.
+    the port taken, and Deaf at the end when Slack was not heard for too long.
     """
     from app.loop import trackers
 
     _, app_token = find_tokens(settings)
     trackers.build(settings)  # raises now what it would raise at night
-    process = build_process(settings)
-    tenant, database, metrics = process.tenant, process.database, process.metrics
-    schedules = build_schedules(
-        settings,
-        process.retriever,
-        process.stop,
-        lambda: tenant.client,
-        lambda: [settings.tenant_id],
-    )
+    process = processes.build(settings)
+    tenant = build_own_tenant(process)
+    token = health.TokenCheck(tenant.client)
+    process.health.add("token", token.look)
     hearing: AbstractContextManager[object]
     if app_token is None:
-        token = health.TokenCheck(tenant.client)
-        pages = web.build_web(database, metrics, bolt=tenant.bolt, is_hearing=token.is_taken)
+        pages = web.build_web(process.health, process.metrics, bolt=tenant.bolt)
         hearing = web.listening(pages, settings.host, settings.port or HTTP_PORT)
     else:
-        hearing = connected(tenant.bolt, app_token, database, metrics, settings)
+        ear = Hearing(tenant.bolt, app_token, partial(give_up, process.stop))
+        hearing = connected(ear, process)
+    schedules = build_schedules(process, lambda: tenant.client, lambda: [settings.tenant_id])
     with schedules:
-        serve_until(process.stop, hearing, process.worker, tenant.close)
-    database.close()
+        serve(process, tenant, hearing)
 
 
 def run_worker(settings: Settings) -> None:
     """Answer what others have heard until SIGTERM or SIGINT; raises ConfigError as run does."""
-    process = build_process(settings)
-    hearing = showing(process.database, process.metrics, settings)
-    serve_until(process.stop, hearing, process.worker, process.tenant.close)
-    process.database.close()
+    find_tokens(settings)
+    process = processes.build(settings)
+    serve(process, build_own_tenant(process), process.showing())
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Process:
-    """The parts of a process that answers one workspace."""
-
-    database: Database
-    metrics: Metrics
-    retriever: "Retriever"
-    tenant: Tenant
-    worker: Worker
-    stop: threading.Event
-
-
-def build_process(settings: Settings) -> Process:
-    """The parts that each process has, its models loaded; SIGTERM and SIGINT set stop."""
-    from app import parts  # the models' libraries take seconds to import
-
+def build_own_tenant(process: Process) -> Tenant:
+    """What answers the workspace of SLACK_BOT_TOKEN; raises ConfigError when that is refused."""
+    settings = process.settings
     bot_token, _ = find_tokens(settings)
-    logs.configure(settings.log_level)
-    database = open_database(settings)
-    metrics = Metrics()
-    client = posting.build_client(bot_token, settings.slack_api_url, CountedCalls(metrics))
+    counted = CountedCalls(process.metrics)
+    client = posting.build_client(bot_token, settings.slack_api_url, counted)
     with _explained("SLACK_BOT_TOKEN", client):
         check_scopes(client)
-    answerer = parts.follow_index(parts.build_answerer(settings, database))
-    tenant = build_tenant(client, answerer, metrics, settings)
-    stop = threading.Event()
-    stop_on_signals(stop)
-    return Process(
-        database=database,
-        metrics=metrics,
-        retriever=answerer.retriever,
-        tenant=tenant,
-        worker=build_worker(database, settings, tenant),
-        stop=stop,
-    )
+    return build_tenant(client, process.answerer, process.metrics, settings)
 
 
-def showing(
-    database: Database, metrics: Metrics, settings: Settings
-) -> AbstractContextManager[object]:
-    """With PORT set, show how a process is that hears nothing from Slack."""
-    if settings.port is None:
-        return nullcontext()
-    pages = web.build_web(database, metrics)
-    return web.listening(pages, settings.host, settings.port)
+def serve(process: Process, tenant: Tenant, hearing: AbstractContextManager[object]) -> None:
+    """Answer one workspace, as Process.serve does."""
+
+    def work(_tenant_id: str, trace_id: UUID) -> None:
+        tenant.attempts.run(trace_id)
+
+    process.serve(hearing, process.build_worker(work, tenant.attempts.stop), tenant.close)
 
 
 def build_tenant(
@@ -172,9 +137,10 @@ def build_tenant(
         database=database,
         answerer=answerer,
         rights=rights,
+        metrics=metrics,
         experts=settings.experts,
     )
-    queue = find_queue(settings)
+    queue = processes.find_queue(settings)
     places = Places(client, database, queue=queue, capacity=settings.answer_workers)
     jobs = Jobs(
         client=client,
@@ -198,31 +164,9 @@ def build_tenant(
     return Tenant(bolt=app, attempts=attempts, places=places, client=client)
 
 
-def build_worker(database: Database, settings: Settings, tenant: Tenant) -> Worker:
-    """What takes up the questions of a workspace."""
-
-    def work(_tenant_id: str, trace_id: UUID) -> None:
-        tenant.attempts.run(trace_id)
-
-    return Worker(
-        database,
-        work,
-        tenant.attempts.stop,
-        queue=find_queue(settings),
-        concurrency=settings.answer_workers,
-    )
-
-
-def find_queue(settings: Settings) -> str:
-    """The queue of all that one app of Slack answers."""
-    return queueing.name(settings.slack_client_id or settings.tenant_id)
-
-
 @contextmanager
 def build_schedules(
-    settings: Settings,
-    retriever: "Retriever",
-    stop: threading.Event,
+    process: Process,
     find_client: Callable[[], WebClient | None],
     list_tenants: Callable[[], Iterable[str]],
 ) -> Iterator[None]:
@@ -234,6 +178,7 @@ def build_schedules(
     """
     from app.loop import nightly
 
+    settings, stop, retriever = process.settings, process.stop, process.answerer.retriever
     database = retriever.database.unhurried
     retriever = replace(retriever, database=database)
 
@@ -375,64 +320,21 @@ def _build_bolt(
     return app
 
 
-def serve_until(
-    stop: threading.Event,
-    hearing: AbstractContextManager[object],
-    worker: Worker,
-    close: Callable[[], None],
-) -> None:
-    """Answer what comes while hearing is entered until stop is set, then end what is begun.
-
-    What is heard is claimed first, so that another process can answer it.
-    """
-    try:
-        with hearing:
-            worker.start()
-            log.info("Footnote is ready")
-            stop.wait()
-            log.info("Footnote stops")
-    finally:
-        close()
-        worker.close(WORK_TIMEOUT_S)
-
-
 @contextmanager
-def connected(
-    app: App, app_token: str, database: Database, metrics: Metrics, settings: Settings
-) -> Iterator[None]:
+def connected(hearing: Hearing, process: Process) -> Iterator[None]:
     """Hear by Socket Mode while the block runs and, with PORT set, show how Footnote is.
 
-    Raises ConfigError when Slack does not take the token, or the port is taken.
+    Raises ConfigError when Slack does not take the token, or the port is taken, and Deaf at the end
+    when Slack was not heard for too long.
     """
-    client = SocketModeHandler(app, app_token).client
-    pulse, token = health.Pulse(), health.TokenCheck(app.client)
-    client.on_message_listeners.append(pulse.note)
     try:
-        with _explained("SLACK_APP_TOKEN", app.client):
-            client.connect()
-        if settings.port is None:
-            yield
-            return
-        pages = web.build_web(
-            database,
-            metrics,
-            is_hearing=lambda: pulse.is_hearing(client.current_session) and token.is_taken(),
-        )
-        with web.listening(pages, settings.host, settings.port):
+        with _explained("SLACK_APP_TOKEN", hearing.client):
+            hearing.open()
+        process.health.add("slack", hearing.look)
+        with process.showing():
             yield
     finally:
-        client.close()
-
-
-def stop_on_signals(stop: threading.Event) -> None:
-    """Have SIGTERM and SIGINT set stop; a second one ends the process at once."""
-
-    def ask_to_stop(number: int, _: object) -> None:
-        signal.signal(number, signal.SIG_DFL)
-        stop.set()
-
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, ask_to_stop)
+        hearing.close()
 
 
 @contextmanager

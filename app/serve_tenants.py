@@ -4,28 +4,25 @@ import logging
 import os
 import threading
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from slack_bolt.authorization import AuthorizeResult
-from slack_bolt.oauth import OAuthFlow
 from slack_sdk.oauth.installation_store import Bot
 
-from app import installing, logs, posting, retention, serve, telemetry, web
+from app import installing, posting, retention, serve, web
+from app import process as processes
 from app.config import Settings
-from app.database import open_database
 from app.installations import Installations, OneRotator
 from app.metrics import CountedCalls, Metrics
+from app.process import Process
 from app.tenants import Tenant, Tenants
-from app.worker import Worker
-from retrieval.db import Database
 from retrieval.errors import ConfigError
 
 if TYPE_CHECKING:  # takes seconds to import
     from app.answering import Answerer
-    from retrieval.retrieve import Retriever
 
 log = logging.getLogger(__name__)
 
@@ -50,81 +47,54 @@ def run(settings: Settings) -> None:
     """
     from app.loop import trackers
 
+    client_id, client_secret, _ = find_secrets(settings)
     trackers.build(settings)
-    process = build_process(settings)
-    tenants, database = process.tenants, process.database
-    schedules = serve.build_schedules(
-        settings,
-        process.retriever,
-        process.stop,
-        partial(tenants.find_client, settings.tenant_id),
-        lambda: {settings.tenant_id, *retention.list_workspaces(database)},
+    process = processes.build(settings)
+    tenants = build_tenants(process)
+    flow = installing.build_flow(
+        Installations(client_id, process.database.engine),
+        client_secret=client_secret,
+        client=posting.build_client("", settings.slack_api_url),
     )
-    pages = web.build_web(database, process.metrics, bolt=tenants, oauth=process.flow)
+    schedules = serve.build_schedules(
+        process,
+        partial(tenants.find_client, settings.tenant_id),
+        lambda: {settings.tenant_id, *retention.list_workspaces(process.database)},
+    )
+    pages = web.build_web(process.health, process.metrics, bolt=tenants, oauth=flow)
     hearing = web.listening(pages, settings.host, settings.port or serve.HTTP_PORT)
-    with schedules, refreshing(tenants, process.stop):
-        serve.serve_until(process.stop, hearing, process.worker, tenants.close)
-    database.close()
+    with schedules:
+        serve_all(process, tenants, hearing)
 
 
 def run_worker(settings: Settings) -> None:
     """Answer what others have heard until SIGTERM or SIGINT; raises ConfigError as run does."""
-    process = build_process(settings)
-    hearing = serve.showing(process.database, process.metrics, settings)
-    with refreshing(process.tenants, process.stop):
-        serve.serve_until(process.stop, hearing, process.worker, process.tenants.close)
-    process.database.close()
+    find_secrets(settings)
+    process = processes.build(settings)
+    serve_all(process, build_tenants(process), process.showing())
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Process:
-    """The parts of a process that answers many workspaces."""
-
-    database: Database
-    metrics: Metrics
-    retriever: "Retriever"
-    tenants: Tenants
-    flow: OAuthFlow
-    worker: Worker
-    stop: threading.Event
-
-
-def build_process(settings: Settings) -> Process:
-    """The parts that each process has; SIGTERM and SIGINT set stop."""
-    from app import parts  # the models' libraries take seconds to import
-
+def build_tenants(process: Process) -> Tenants:
+    """Whoever has installed the app."""
+    settings = process.settings
     client_id, client_secret, signing_secret = find_secrets(settings)
     for name in READ_BY_BOLT:
         os.environ.pop(name, None)
-    logs.configure(settings.log_level)
-    database = open_database(settings)
-    metrics = Metrics()
-    answerer = parts.follow_index(parts.build_answerer(settings, database))
-    installations = Installations(client_id, database.engine)
+    installations = Installations(client_id, process.database.engine)
     client = posting.build_client("", settings.slack_api_url)
-    tenants = Tenants(
+    return Tenants(
         installations,
         OneRotator(installations, client_secret=client_secret, client=client),
-        partial(build_tenant, answerer, metrics, settings),
+        partial(build_tenant, process.answerer, process.metrics, settings),
         signing_secret=signing_secret,
     )
-    stop = threading.Event()
-    serve.stop_on_signals(stop)
-    return Process(
-        database=database,
-        metrics=metrics,
-        retriever=answerer.retriever,
-        tenants=tenants,
-        flow=installing.build_flow(installations, client_secret=client_secret, client=client),
-        worker=Worker(
-            database,
-            tenants.answer,
-            tenants.give_back,
-            queue=serve.find_queue(settings),
-            concurrency=settings.answer_workers,
-        ),
-        stop=stop,
-    )
+
+
+def serve_all(process: Process, tenants: Tenants, hearing: AbstractContextManager[object]) -> None:
+    """Answer them all, as Process.serve does."""
+    worker = process.build_worker(tenants.answer, tenants.give_back)
+    with refreshing(tenants, process.stop):
+        process.serve(hearing, worker, tenants.close)
 
 
 def find_secrets(settings: Settings) -> tuple[str, str, str]:

@@ -8,6 +8,7 @@ import json
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from datetime import datetime
 from typing import Any
 from uuid import UUID
 
@@ -56,7 +57,8 @@ class Begun:
     outcome: str
     outbox: Outbox | None
     answer_ts: tuple[str, ...]  # the messages that are known to be seen of its answer
-    age_s: float  # since it was asked, or asked again
+    asked_at: datetime  # aware; or asked again
+    age_s: float  # since then, by the database's clock
     is_deleted: bool
 
 
@@ -95,7 +97,7 @@ def begin(database: Database, trace_id: UUID) -> Begun | None:
             text("""
                 UPDATE traces SET attempts = attempts + 1 WHERE trace_id = :trace_id
                 RETURNING attempts, surface, question, team_id, channel_id, message_ts, thread_ts,
-                          user_id, arrival, outcome, outbox, answer_ts,
+                          user_id, arrival, outcome, outbox, answer_ts, asked_at,
                           extract(epoch FROM clock_timestamp() - asked_at)::float8 AS age_s,
                           settings ? 'deleted' AS is_deleted
             """),
@@ -119,6 +121,7 @@ def begin(database: Database, trace_id: UUID) -> Begun | None:
         outcome=row.outcome,
         outbox=row.outbox and outboxes.parse(row.outbox),
         answer_ts=tuple(row.answer_ts),
+        asked_at=row.asked_at,
         age_s=row.age_s,
         is_deleted=row.is_deleted,
     )

@@ -21,6 +21,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from app import queueing
 from app.attempts import Again
+from app.health import Check
 from retrieval.db import Database
 
 POLL_S = 1.0  # between two looks for what is due again; of what is new it is notified
@@ -43,6 +44,7 @@ class Worker:
     """Works on questions of a queue while its with-block runs, on so many at once, at most.
 
     work answers one, on any of its threads. give_back has those that are at work raise Again soon.
+    taken_over is told how many were of workers that are gone.
     """
 
     def __init__(
@@ -53,6 +55,7 @@ class Worker:
         *,
         queue: str,
         concurrency: int,
+        taken_over: Callable[[int], None],
         poll_s: float = POLL_S,
     ) -> None:
         self._database = database.unrestricted
@@ -60,6 +63,7 @@ class Worker:
         self._give_back = give_back
         self._queue = queue
         self._concurrency = concurrency
+        self._taken_over = taken_over
         self._poll_s = poll_s
         self._is_closing = threading.Event()
         self._changed = threading.Condition()
@@ -74,10 +78,13 @@ class Worker:
         self._thread.start()
         self._sweeper.start()
 
-    @property
-    def is_working(self) -> bool:
-        """Whether questions are being taken up; not while the database is away, say."""
-        return self._worker_id is not None and not self._is_closing.is_set()
+    def look(self) -> Check:
+        """Whether questions are being taken up."""
+        if not self._thread.is_alive() or not self._sweeper.is_alive():
+            return Check(is_ok=False, is_live=False, text="It has ended.")
+        if self._worker_id is None:
+            return Check(is_ok=False, text="It takes up no questions, for want of the database.")
+        return Check(is_ok=True, text=f"It is at {len(self._at_work)} of {self._concurrency}.")
 
     def close(self, timeout_s: float) -> None:
         """Take up nothing more, finish what is begun, and give back what is not done in time."""
@@ -188,6 +195,7 @@ class Worker:
             try:
                 if count := queueing.take_over(self._database, self._queue):
                     log.warning("%d questions of workers that are gone are taken over", count)
+                    self._taken_over(count)
                 worker_id = self._worker_id
                 kept = (
                     set()

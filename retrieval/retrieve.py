@@ -108,6 +108,16 @@ class Retriever:
             if index:
                 _find_model(index)
 
+    def is_loaded(self) -> bool:
+        """Whether a model of the index as it is now is here, or nothing was ever indexed.
+
+        One that is not is being loaded from now on, where models are given.
+        """
+        with self.database.transaction() as connection, suppress(IndexMismatch):
+            self._choose(connection)
+            return True
+        return False
+
     def find_generation(self, connection: Connection) -> Generation | None:
         """The generation that is searched; the active one where none can be."""
         try:

@@ -16,6 +16,7 @@ from app.attempts import Answering, Attempts
 from app.channels import ChannelMode
 from app.config import Settings
 from app.jobs import Jobs
+from app.metrics import Metrics
 from app.places import Places
 from app.records import Answer, Turn
 from app.rights import Rights
@@ -71,6 +72,19 @@ class GivenAnswers:
         self.asked.wait_for(lambda turns: turns[-1].text == question)
 
 
+class Noted(Metrics):
+    """Lets a test wait for the end of each attempt."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.ended: Recording[UUID] = Recording()
+
+    def note(self, database: Database, trace_id: UUID, attempt: int) -> str | None:
+        outcome = super().note(database, trace_id, attempt)
+        self.ended.add(trace_id)
+        return outcome
+
+
 class Bot:
     """One process of the bot."""
 
@@ -95,7 +109,8 @@ class Bot:
             channels=dict(channels or {}),
             **{"questions_per_person": 1_000, **more},
         )
-        self.ended: Recording[UUID] = Recording()  # each attempt
+        self.metrics = Noted()
+        self.ended = self.metrics.ended
         client = posting.build_client(slack.bot_token, slack.api_url)
         rights = Rights(client, database)
         reviews = build_reviews(client, database, rights, settings)
@@ -105,8 +120,8 @@ class Bot:
             answerer=answerer or self.answerer,
             rights=rights,
             experts=settings.experts,
+            metrics=self.metrics,
             stream_interval_s=0,
-            ended=self.ended.add,
         )
         queue = queueing.name(database.tenant_id)
         self.places = Places(client, database, queue=queue, capacity=WORKERS, refresh_s=0.05)
@@ -125,6 +140,7 @@ class Bot:
             self.attempts.stop,
             queue=queue,
             concurrency=WORKERS,
+            taken_over=self.metrics.taken_over.inc,
             poll_s=0.05,
         )
         self.worker.start()
