@@ -145,6 +145,8 @@ class Attempts:
                 begun = traces.begin(self.database, trace_id)
                 if begun is not None:
                     self._run(begun)
+            except Again:
+                raise
             except Exception as error:
                 if faults.is_passing(error):
                     raise Again(1) from error

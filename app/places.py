@@ -48,6 +48,8 @@ class Places:
 
     def show(self, arrival: Arrival, trace_id: UUID) -> None:
         """Show who asks their place, and how it changes, if they have to wait."""
+        if self._is_over.is_set():
+            return
         try:
             ahead = queueing.count_ahead(self._database, self._queue, trace_id)
             workers = queueing.count_workers(self._database)

@@ -75,11 +75,11 @@ def defer(
 ) -> None:
     """Have a worker take up a question once the transaction is over.
 
-    ids are the job's: trace_id, by which those of one question follow each other, and tenant_id.
+    ids are the job's: trace_id and tenant_id. Several jobs of one question may be at work at once:
+    of their attempts the latest counts.
     """
     _DEFERRING.configure_task(
         TASK,
-        lock=ids["trace_id"],
         queue=queue,
         priority=-round,
         connection=connection.connection.driver_connection,

@@ -24,9 +24,9 @@ from app.attempts import Again
 from app.health import Check
 from retrieval.db import Database
 
-POLL_S = 1.0  # between two looks for what is due again; of what is new it is notified
+POLL_S = 1.0  # between two looks for what is due again: of what is new it is notified; chosen
 HEARTBEAT_S = queueing.STALLED_S / 4
-SWEEP_S = 5.0  # between two looks for what was lost; chosen
+SWEEPS = 5  # so many looks to one for what was lost; chosen
 ANEW_S = 1.0  # before it begins anew; chosen
 CONNECT_S = 5.0  # for which a connection is waited for; chosen
 GIVE_BACK_S = 3.0  # for which a question may go on after it was to be given back; chosen
@@ -89,14 +89,19 @@ class Worker:
     def close(self, timeout_s: float) -> None:
         """Take up nothing more, finish what is begun, and give back what is not done in time."""
         self._is_closing.set()
+        if not self._thread.is_alive():
+            return
         self._ask_to_stop()
-        if not self._wait_for_work(timeout_s):
+        is_over = self._wait_for_work(timeout_s)
+        if not is_over:
             self._give_back()
-            if not self._wait_for_work(GIVE_BACK_S):
-                self._hand_back()
-        self._thread.join(END_S)
+            is_over = self._wait_for_work(GIVE_BACK_S)
+        if is_over:
+            self._thread.join(END_S)
+        else:
+            self._hand_back()
         if self._thread.is_alive() and self._loop is not None:
-            self._loop.call_soon_threadsafe(_cancel_all)
+            self._loop.call_soon_threadsafe(_leave_jobs)
             self._thread.join(END_S)
 
     @property
@@ -128,8 +133,6 @@ class Worker:
         self._loop.set_default_executor(threads)
         try:
             self._loop.run_until_complete(self._live())
-        except asyncio.CancelledError:
-            log.info("The worker does not wait for what does not end")
         finally:
             threads.shutdown(wait=False)
             self._loop.close()
@@ -191,7 +194,7 @@ class Worker:
         """Have taken over what dead workers were at, and what this one has lost: the end of a job
         that could not be kept, as the database was away."""
         missed: set[int] = set()
-        while not self._is_closing.wait(SWEEP_S):
+        while not self._is_closing.wait(SWEEPS * self._poll_s):
             try:
                 if count := queueing.take_over(self._database, self._queue):
                     log.warning("%d questions of workers that are gone are taken over", count)
@@ -212,10 +215,11 @@ class Worker:
                 log.warning("Nothing was taken over: %s", type(error).__name__)
 
 
-def _cancel_all() -> None:
-    """End all that the loop is at, which runs this."""
+def _leave_jobs() -> None:
+    """Have the loop that runs this wait for no job any more; their threads go on for nothing."""
     for task in asyncio.all_tasks():
-        task.cancel()
+        if task.get_name().startswith("process job"):  # as procrastinate 3.10 names them
+            task.cancel()
 
 
 class _OwnJobs(JobManager):

@@ -30,7 +30,7 @@ def register(app: App, jobs: Jobs) -> None:
         is_acknowledged = "event" not in body or context.ack.response is not None
         if is_acknowledged:
             return tell(error, body, context, respond)
-        if isinstance(error, first.PASSING) and not first.is_last(request):
+        if first.is_passing(error) and not first.is_last(request):
             log.warning("Slack is to send an event again: %s", type(error).__name__)
             return BoltResponse(status=503)
         # To tell may take longer than Slack waits.

@@ -9,9 +9,8 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import Any
 
 from slack_bolt import BoltContext, BoltRequest, BoltResponse
-from sqlalchemy.exc import InterfaceError, InternalError, OperationalError
-from sqlalchemy.exc import TimeoutError as PoolTimeout
 
+from retrieval import faults
 from retrieval.errors import FootnoteError
 
 ACK_S = 2.5  # Slack waits for 3, the way there and back included
@@ -24,11 +23,6 @@ Take = Callable[[dict[str, Any], BoltContext], None]
 
 class Late(FootnoteError):
     """What was to be done before an event is acknowledged takes too long; it may be done yet."""
-
-
-# What passes by itself, so that it helps when Slack sends the event again. A server that takes over
-# from another one takes no writes at first: that is an InternalError.
-PASSING = (InterfaceError, InternalError, Late, OperationalError, PoolTimeout)
 
 
 def before_ack(take: Take) -> Callable[..., None]:
@@ -52,6 +46,11 @@ def before_ack(take: Take) -> Callable[..., None]:
         next()
 
     return take_first
+
+
+def is_passing(error: Exception) -> bool:
+    """Whether it helps when Slack sends the event again."""
+    return isinstance(error, Late) or faults.is_passing(error)
 
 
 def is_last(request: BoltRequest) -> bool:
