@@ -4,7 +4,7 @@ import random
 import re
 import time
 from bisect import bisect_left
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import cache
@@ -141,13 +141,13 @@ class Claude:
         try:
             with ExitStack() as stack:
                 stream = self._open(stack, messages, deadline)
-                for event in stream:
+                for draft in _read(stream):
                     # Pings keep the connection's own timeout from ever being reached.
                     if self._now() > deadline:
                         raise Away(f"Claude took more than {self._timeout_s:g} s.")
-                    if event.type == "content_block_stop":
+                    if draft:
                         before = self._now()
-                        written(stream.current_message_snapshot)
+                        written(draft)
                         deadline += self._now() - before  # whoever is shown it is not Claude
                 message = stream.get_final_message()
         except (anthropic.AuthenticationError, anthropic.PermissionDeniedError) as error:
@@ -192,6 +192,21 @@ class Claude:
                     raise
             time.sleep(wait_s)
         raise Away(f"Claude took more than {self._timeout_s:g} s.")
+
+
+def _read(stream: MessageStream[None]) -> Iterator[Message | None]:
+    """For each of its events the message so far where a block has ended, else None.
+
+    Raises Away for what is no reply at all, as a gateway that broke sends it.
+    """
+    try:
+        for event in stream:
+            is_end = event.type == "content_block_stop"
+            yield stream.current_message_snapshot if is_end else None
+        stream.get_final_message()
+    # anthropic 2.14 has no error of its own for it.
+    except (AssertionError, AttributeError, RuntimeError, TypeError, ValueError) as error:
+        raise Away(f"Claude gave no answer: {type(error).__name__}.") from error
 
 
 def _is_refusal(error: Exception) -> bool:
