@@ -139,6 +139,9 @@ class Retriever:
     models: Models | None = None
     generation_id: int | None = None  # search this one, whatever its state
     freshness_days: int = 365  # how long a page that does not say it counts as verified
+    # Of one statement, after which the search goes on without its leg. The slowest takes a
+    # hundredth of it, and a question waits for three of them at most. Chosen.
+    timeout_s: float = 5.0
 
     @property
     def basis(self) -> Basis:
@@ -219,7 +222,7 @@ class Retriever:
         with self._open(embed, clock, parts) as index:
             if index is None:
                 return Retrieval(query=reworded, candidates=(), kept=(), stage_ms=clock.stage_ms)
-            search.limit(index.connection, self.tuning)
+            search.limit(index.connection, self.timeout_s)
             model = _find_model(index)
             least = model.floor if self.tuning.floor is None else self.tuning.floor
             wordings = _list_wordings(reworded)
@@ -259,7 +262,7 @@ class Retriever:
             candidates=tuple(reranked),
             kept=() if measured.unknown else kept,
             passed_over=tuple(passed_over),
-            unknown=measured.unknown,
+            unknown=() if parts.without else measured.unknown,  # nobody knows
             settings=self._list_settings(index, model, least),
             stage_ms=clock.stage_ms,
             vector=tuple(index.embed(query.text).embedding.vector.tolist()),
@@ -400,7 +403,7 @@ class Retriever:
         return self.models.find(generation, self.tuning) if self.models else None
 
     def _search_ahead(self, index: _Open, query: Query) -> _Ahead:
-        search.limit(index.connection, self.tuning)
+        search.limit(index.connection, self.timeout_s)
         legs = self._search(index, _list_wordings(query))
         return _Ahead(generation_id=index.generation.generation_id, legs=legs)
 
@@ -469,9 +472,11 @@ class Retriever:
             asked, _ = first
             if "identifier" not in index.parts.without:
                 found = literal.find(connection, query, candidates)
-            # That none mentions a name is only known where all are looked through.
-            if not index.parts.without:
+            # Where the index cannot be asked for names, what was found has to mention them.
+            if index.parts.without <= {"dense"}:
                 missing = unknown.find(connection, query, asked.query, generation, candidates)
+            else:
+                missing = unknown.find_among(query, asked.query, candidates)
         measured = Measured(
             candidates=tuple(candidates), features=features, literal=found, unknown=missing
         )

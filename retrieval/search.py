@@ -27,11 +27,11 @@ SCAN_MEMORY = 10
 MOST_WORDS = 200  # looked up of a query, which has about ten; a pasted log has thousands
 
 
-def limit(connection: Connection, tuning: Tuning) -> None:
+def limit(connection: Connection, timeout_s: float) -> None:
     """Have each further statement of the transaction end with an error when it takes too long."""
     connection.execute(
         text("SELECT set_config('statement_timeout', :timeout_ms, true)"),
-        {"timeout_ms": str(round(tuning.leg_timeout_s * 1000))},
+        {"timeout_ms": str(round(timeout_s * 1000))},
     )
 
 

@@ -22,9 +22,6 @@ class Tuning:
     k1: float = 1.5
     b: float = 0.85
     depth: int = 100  # hits asked of each leg
-    # Of one statement of the search, after which it goes on without that leg. The slowest takes
-    # a hundredth of it; an asker waits for three of them at most. Chosen.
-    leg_timeout_s: float = 5.0
     rrf_k: int = 60  # Cormack, Clarke and Büttcher, SIGIR 2009
     # Of the identifier leg in fusion, the others having 1: what looks like a name is often a word
     # of every page. With 1, fusion's recall@5 is 3 points lower on handbook dev, 2 on claude-docs.

@@ -423,10 +423,21 @@ def test_a_leg_that_fails_is_left_out_and_told_of(
     assert find_warnings(caplog) == [f"The search goes on without {leg}: InsufficientPrivilege"]
 
 
+@pytest.mark.parametrize("table", ["lexical_postings", "identifier_postings"])
+def test_a_name_that_nobody_knows_is_not_answered_for_want_of_a_leg(
+    retriever: Retriever, table: str
+) -> None:
+    question = ask("what does marmalade-broker do?")
+    assert retriever.retrieve(question).unknown == ("marmalade-broker",)
+    forbid(retriever.database, table)
+    found = retriever.retrieve(question)
+    assert found.candidates and (found.kept, found.unknown) == ((), ())
+
+
 def test_a_leg_that_takes_too_long_is_left_out(
     retriever: Retriever, caplog: pytest.LogCaptureFixture
 ) -> None:
-    hasty = replace(retriever, tuning=replace(DEFAULT, leg_timeout_s=0.2))
+    hasty = replace(retriever, timeout_s=0.2)
     with locked(retriever.database, "lexical_postings"):
         found = hasty.retrieve(replace(QUESTION, variants=("error codes",)), lambda query: query)
     assert found.settings["failed_legs"] == ["lexical"] and found.kept
@@ -437,7 +448,7 @@ def test_a_leg_that_takes_too_long_is_left_out(
 def test_without_its_dense_leg_the_search_goes_on(
     retriever: Retriever, caplog: pytest.LogCaptureFixture
 ) -> None:
-    hasty = replace(retriever, tuning=replace(DEFAULT, leg_timeout_s=0.2))
+    hasty = replace(retriever, timeout_s=0.2)
     with ExitStack() as stack:
         lock = stack.enter_context
         before_statement(
