@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from pydantic import SecretStr
+from sqlalchemy import text
 
 from app import abstaining, parts, posting
 from app.abstaining import IN_CHANNEL
@@ -241,6 +242,21 @@ def test_without_a_quoter_a_claude_that_is_down_is_told_and_traced(
     assert str(trace.trace_id) in answer["text"]
     assert (trace.outcome, trace.error_class) == ("failed", "Away")
     assert trace.candidates and trace.kept  # what was found is not lost
+
+
+def test_what_an_answer_may_lack_is_told_and_nothing_is_blamed_on_the_pages(
+    slack: SlackStandIn, quoting: Answerer
+) -> None:
+    with quoting.retriever.database.engine.begin() as connection:
+        connection.execute(text("REVOKE SELECT ON lexical_postings FROM footnote_app"))
+    answer = ask(slack, quoting, ERR_2041)
+    assert find_sources(answer)[1].startswith("https://wiki.halvermeer.example/")
+    assert abstaining.PARTLY in answer["text"]
+    refused = ask(slack, quoting, "who wrote the opera Aida?")
+    assert refused["text"].startswith(abstaining.NO_TELLING)
+    assert "couldn't find" not in str(refused)
+    traces = find_rows(quoting.retriever.database, "traces")
+    assert [each.settings["failed_legs"] for each in traces] == [["lexical"]] * 2
 
 
 @contextmanager
