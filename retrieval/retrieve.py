@@ -36,7 +36,6 @@ from retrieval.late_interaction import (
     load_asked,
     load_uncounted,
 )
-from retrieval.literal import Literal as Literals
 from retrieval.models import Models
 from retrieval.precedence import Validity
 from retrieval.records import Candidate, Hit, Leg, PassedOver, Query, Retrieval
@@ -467,7 +466,7 @@ class Retriever:
                     self.reranker.measure(connection, asked, candidates, interactions)
                     for asked, interactions in readings
                 )
-        found, missing = Literals(), tuple[str, ...]()
+        found, missing = literal.Literal(), tuple[str, ...]()
         with clock.stage("names"), index.parts.work("identifier"):
             asked, _ = first
             if "identifier" not in index.parts.without:
