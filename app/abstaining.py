@@ -23,6 +23,17 @@ NEAR_SHARE = 0.3
 IN_CHANNEL = "In channels I use only pages for all there: ask me directly to search yours, too."
 AMONG_COMPANIES = "Other companies read here, so I looked only in what is public. Ask me directly."
 
+# Which part of the search has failed says nothing to whoever asks.
+PARTLY = "A part of my search is not working just now, so there may be pages that I did not find."
+NO_TELLING = (
+    "A part of my search is not working just now, so I can't tell whether the pages answer this. "
+    "Please ask me again later."
+)
+UNREAD = (
+    "I found related pages, but nothing in them to quote, and no model has answered just now. "
+    "Please ask me again later."
+)
+
 MOST_NAMED = 3  # names that no page mentions; who asks for more has pasted them
 
 # No dot, with which a name may be the address of a site, and no mark of Markdown's at an end.

@@ -1,5 +1,6 @@
 """The whole path from turns to Answer and trace; knows nothing of Slack."""
 
+import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -10,11 +11,12 @@ from uuid import UUID
 
 from app import abstaining, freshness, successors, traces
 from app.abstaining import Searched
-from app.generate.generator import Generator
+from app.generate.generator import Generator, Write
 from app.records import Abstention, Answer, Arrival, Turn
 from app.searching import search
 from retrieval import audiences
 from retrieval.db import Database
+from retrieval.errors import ConfigError, GenerationError
 from retrieval.precedence import Validity
 from retrieval.records import Retrieval
 from retrieval.retrieve import Retriever
@@ -22,6 +24,9 @@ from retrieval.timing import Clock
 
 if TYPE_CHECKING:  # takes seconds to import, and without a key nothing needs it
     from app.reword import Rewriter
+
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,6 +95,7 @@ class Answerer:
 
     retriever: Retriever
     generator: Generator
+    quoter: Generator | None = None  # answers where the generator has nothing; None: nobody does
     rewriter: "Rewriter | None" = None  # None: questions are worded by rules alone
     freshness_days: int = 365  # a page verified longer ago is cited with a warning
 
@@ -106,9 +112,10 @@ class Answerer:
         """Answer the last turn, or abstain with a reason; the trace keeps all that comes of it.
 
         tell is told of each stage as it begins, of writing again as it goes on; of none for an
-        index without pages. Raises GenerationError when Claude gave nothing usable, ConfigError
-        when Claude does not take the key or the model, IndexMismatch when another embedding model
-        built the index, Narrowed, and what tell and trace do; that holds what was found so far.
+        index without pages. Raises IndexMismatch when another embedding model built the index,
+        Narrowed, and what tell and trace do, and without a quoter GenerationError when
+        Claude gave nothing usable and ConfigError when it does not take the key or the model; that
+        holds what was found so far.
         """
         return self.retrieve_and_answer(turns, trace, tell)[1]
 
@@ -131,11 +138,11 @@ class Answerer:
             tell(Reading(section_count=len(retrieval.kept)))
         clock = Clock()
         with clock.stage("generate"):
-            answer = self._generate(turns, retrieval, searched, tell)
+            answer, settings = self._generate(turns, retrieval, searched, tell)
         total = round((perf_counter() - start) * 1000, 1)
         stage_ms = {**retrieval.stage_ms, **clock.stage_ms, "total": total}
         self._refuse_narrowed(trace.trace_id, retrieval, answer)
-        trace.save_answer(answer, self.generator.settings, stage_ms)
+        trace.save_answer(answer, settings, stage_ms)
         # Saving may have waited for who narrows them.
         self._refuse_narrowed(trace.trace_id, retrieval, answer)
         return replace(retrieval, stage_ms=stage_ms), answer
@@ -162,8 +169,9 @@ class Answerer:
 
     def _generate(
         self, turns: Sequence[Turn], retrieval: Retrieval, searched: Searched, tell: Tell
-    ) -> Answer:
-        """What the kept sections give, or the words that say why there is no answer."""
+    ) -> tuple[Answer, Mapping[str, object]]:
+        """What the kept sections give, or the words that say why there is no answer; and by what,
+        as the trace keeps it."""
 
         validity = Validity(today=datetime.now(UTC).date(), freshness_days=self.freshness_days)
         replaced = freshness.find_replaced(retrieval)
@@ -177,22 +185,49 @@ class Answerer:
         def write(answer: Answer) -> None:
             tell(Writing(answer=judge(answer)))
 
-        query = retrieval.query
+        query, settings = retrieval.query, self.generator.settings
         if retrieval.kept:
-            answer = self.generator.generate(turns, query, retrieval.kept, write)
+            answer, settings = self._write(turns, retrieval, write)
         else:
             answer = Answer(text="", abstained_because=_find_reason(retrieval))
+        is_partial = "failed_legs" in retrieval.settings
         if answer.abstained_because is None:
-            return judge(answer)
+            answer = judge(answer)
+            # At the end: the beginning may have been seen growing.
+            partly = f"{answer.text}\n\n{abstaining.PARTLY}"
+            return replace(answer, text=partly) if is_partial else answer, settings
         explain = partial(
             abstaining.explain, answer.abstained_because, query, unknown=retrieval.unknown
         )
-        return replace(
+        # Where something has failed, nothing is said of what the documents hold.
+        fault = abstaining.UNREAD if "instead_of" in settings else None
+        fault = abstaining.NO_TELLING if is_partial else fault
+        abstention = replace(
             answer,
-            text=explain(searched),
-            text_for_others=explain(None),
+            text=fault or explain(searched),
+            text_for_others=fault or explain(None),
             nearest=abstaining.find_nearest(answer.abstained_because, retrieval, validity),
         )
+        return abstention, settings
+
+    def _write(
+        self, turns: Sequence[Turn], retrieval: Retrieval, write: Write
+    ) -> tuple[Answer, Mapping[str, object]]:
+        """The generator's answer, else the quoter's; and by what and why, as the trace keeps it."""
+        query, kept = retrieval.query, retrieval.kept
+        try:
+            return self.generator.generate(turns, query, kept, write), self.generator.settings
+        except (GenerationError, ConfigError) as error:
+            if self.quoter is None:
+                raise
+            level = logging.ERROR if isinstance(error, ConfigError) else logging.WARNING
+            log.log(level, "Quoted, as no model has answered: %s", error)
+            settings = {
+                **self.quoter.settings,
+                "instead_of": self.generator.settings["generator"],
+                "error_class": type(error.__cause__ or error).__name__,
+            }
+        return self.quoter.generate(turns, query, kept, write), settings
 
 
 def _find_reason(retrieval: Retrieval) -> Abstention:

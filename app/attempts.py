@@ -218,6 +218,7 @@ class _Attempt:
             interval_s=attempts.stream_interval_s,
         )
         self._shown = Answer(text="")
+        self._is_partial = False  # a part of the search has failed
         self._seen = list(begun.answer_ts)
         self._outbox = begun.outbox
         self._is_failed = begun.outcome == "failed"
@@ -288,13 +289,15 @@ class _Attempt:
         answer = self._attempts.answerer.reading_as(audiences).answer(
             turns.read(past, arrival.question), self, self._show
         )
-        self._attempts.watch(answer)
+        if not self._is_partial:
+            self._attempts.watch(answer)
         if not traces.are_readable(reading, [each.trace_id for each in past]):
             raise traces.Narrowed("An answer before it has got another audience.")
         return self._shown
 
     def save_retrieval(self, retrieval: Retrieval, tokens: Mapping[str, int]) -> None:
         """Keep what was found."""
+        self._is_partial = "failed_legs" in retrieval.settings
         traces.save_retrieval(
             self._database,
             self.trace_id,

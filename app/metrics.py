@@ -15,6 +15,7 @@ from slack_sdk.http_retry import HttpRequest, HttpResponse, RetryHandler, RetryS
 from sqlalchemy import Row, text
 from sqlalchemy.exc import SQLAlchemyError
 
+from app import traces
 from retrieval.db import Database
 from retrieval.records import LEGS
 
@@ -100,7 +101,7 @@ class Metrics:
         self.answer_seconds.observe(row.seconds)
         for stage, ms in row.stage_ms.items():
             self.stage_seconds.labels(stage).observe(ms / 1000)
-        for kind in row.settings.get("degraded", ()):
+        for kind in traces.list_degraded(row.settings):
             self.degraded.labels(kind).inc()
         for kind, count in row.tokens.items():
             model = "rewrite_model" if kind.startswith("rewrite_") else "generator"

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from app.answering import Answerer
 from app.config import Settings
 from app.generate.generator import Generator
-from app.generate.quoted import Quoter
+from app.generate.quoted import INSTEAD, Quoter
 from retrieval import generations
 from retrieval.db import Database
 from retrieval.embedding import Embedder
@@ -91,7 +91,7 @@ def follow_index(answerer: Answerer) -> Answerer:
 def build_answerer(settings: Settings, database: Database) -> Answerer:
     """The whole path from a question to its answer: by Claude where a key is set, else quoted.
 
-    Raises as Retriever.check does, before anybody asks.
+    While Claude is away it is quoted, too. Raises as Retriever.check does, before anybody asks.
     """
     answerer = assemble_answerer(settings, build_retriever(settings, database))
     answerer.retriever.check()
@@ -100,9 +100,11 @@ def build_answerer(settings: Settings, database: Database) -> Answerer:
 
 def assemble_answerer(settings: Settings, retriever: Retriever) -> Answerer:
     """The same, over whatever is indexed."""
+    has_key = settings.anthropic_api_key is not None
     return Answerer(
         retriever=retriever,
         generator=_build_generator(settings, retriever.embedder),
+        quoter=Quoter(retriever.embedder, INSTEAD) if has_key else None,
         rewriter=build_rewriter(settings),
         freshness_days=settings.freshness_days,
     )

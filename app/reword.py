@@ -123,7 +123,7 @@ class Rewriter:
         self._model = settings.rewrite_model
         self._timeout_s = settings.rewrite_timeout_ms / 1000
         self._now = now
-        self._client = claude.open_client(settings, timeout_s=self._timeout_s, max_retries=0)
+        self._client = claude.open_client(settings, timeout_s=self._timeout_s)
         # As many as questions are worked on at once: no rewording waits for another's.
         self._threads = ThreadPoolExecutor(settings.answer_workers, thread_name_prefix="reword")
 

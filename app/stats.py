@@ -293,6 +293,8 @@ def _load_gaps(connection: Connection, scope: Scope, viewer: Viewer) -> Gaps:
                 WHERE asked_at >= now() - make_interval(days => :days) AND is_shown(traces)
                 AND (CAST(:channel_id AS text) IS NULL OR channel_id = :channel_id)
                 AND (outcome = 'abstained' OR flags.trace_id IS NOT NULL)
+                -- Nobody knows what the documents hold for it.
+                AND NOT settings ?| ARRAY['failed_legs', 'instead_of']
             ),
             worded AS (SELECT *, {QUESTION_KEY} AS words FROM questions),
             common AS (

@@ -10,6 +10,7 @@ from uuid import UUID
 
 from sqlalchemy import Connection, text
 
+from app import traces
 from app.loop import faults
 from app.loop.stages import Fault
 from retrieval.errors import ConfigError
@@ -224,7 +225,7 @@ def load(connection: Connection, trace_id: UUID, *, freshness_days: int) -> Stor
         cited=tuple(dict.fromkeys(each["path"] for each in row.citations)),
         tokens=row.tokens,
         stage_ms=row.stage_ms,
-        degraded=tuple(settings.get("degraded", ())),
+        degraded=tuple(traces.list_degraded(settings)),
         outcome=row.outcome,
         abstained_because=row.abstained_because,
         error_class=row.error_class,

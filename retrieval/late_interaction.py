@@ -7,7 +7,7 @@ Source: Khattab and Zaharia, ColBERT, SIGIR 2020 (MaxSim).
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 
 import numpy as np
@@ -43,6 +43,7 @@ class Asked:
 
     query: EmbeddedQuery
     words: tuple[AskedWord, ...]
+    is_counted: bool = True  # or the index cannot tell how rare they are, nor where they stand
 
     @property
     def token_count(self) -> int:
@@ -78,8 +79,19 @@ class Interaction:
 
 def load_asked(connection: Connection, generation: Generation, query: EmbeddedQuery) -> Asked:
     """A query with its words as the index has them."""
-    words = find_words(query.text)
-    rarity = search.load_rarity(connection, [word.text for word in words], generation)
+    words = [word.text for word in find_words(query.text)]
+    return _build_asked(query, search.load_rarity(connection, words, generation))
+
+
+def load_uncounted(connection: Connection, generation: Generation, query: EmbeddedQuery) -> Asked:
+    """The same without a posting being read: its words are as rare as one another."""
+    words = [word.text for word in find_words(query.text)]
+    stems = search.load_stems(connection, words, generation)
+    asked = _build_asked(query, [(each, float(bool(each))) for each in stems])
+    return replace(asked, is_counted=False)
+
+
+def _build_asked(query: EmbeddedQuery, rarity: Sequence[tuple[frozenset[str], float]]) -> Asked:
     return Asked(
         query=query,
         words=tuple(
@@ -93,7 +105,7 @@ def load_asked(connection: Connection, generation: Generation, query: EmbeddedQu
                     if word.span[0] < end and start < word.span[1]
                 ),
             )
-            for word, (stems, idf) in zip(words, rarity, strict=True)
+            for word, (stems, idf) in zip(find_words(query.text), rarity, strict=True)
         ),
     )
 

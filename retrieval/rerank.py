@@ -84,7 +84,10 @@ class LateInteraction:
         rare = _weigh_by_rarity(asked)
         terms = frozenset(stem for stems in idf for stem in stems)
         ids = [candidate.section.section_id for candidate in candidates]
-        found = search.load_terms(connection, ids, terms)
+        if asked.is_counted:
+            found = search.load_terms(connection, ids, terms)
+        else:
+            found = _read_terms(asked, candidates)
         rows = []
         for candidate in candidates:
             section = candidate.section
@@ -112,6 +115,20 @@ class LateInteraction:
             )
         width = len(self.ranking) + len(self.certainty)
         return np.array(rows, dtype=np.float64).reshape(-1, width)
+
+
+def _read_terms(asked: Asked, candidates: Sequence[Candidate]) -> dict[int, set[str]]:
+    """The stems of the words that stand in each section as they are asked, by section_id.
+
+    Fewer than the index has: no section seems better for want of it.
+    """
+    found = {}
+    for candidate in candidates:
+        section = candidate.section
+        said = set(build_words(" ".join([*section.heading_path, section.text])).split())
+        held = (word.stems for word in asked.words if fold(word.text) in said)
+        found[section.section_id] = {stem for stems in held for stem in stems}
+    return found
 
 
 def _weigh_by_rarity(asked: Asked) -> NDArray[np.float32]:

@@ -1,12 +1,15 @@
 """The whole search: query -> legs -> fused -> reranked -> kept, with the time of each stage."""
 
+import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from functools import cache, partial
+from typing import Literal
 
 from sqlalchemy import Connection
+from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
 from retrieval import (
     copies,
@@ -25,7 +28,13 @@ from retrieval.embedding import EmbeddedQuery, Embedder
 from retrieval.errors import ConfigError, IndexMismatch
 from retrieval.fusion import Fused
 from retrieval.generations import Generation
-from retrieval.late_interaction import Asked, Interaction, interact, load_asked
+from retrieval.late_interaction import (
+    Asked,
+    Interaction,
+    interact,
+    load_asked,
+    load_uncounted,
+)
 from retrieval.models import Models
 from retrieval.precedence import Validity
 from retrieval.records import Candidate, Hit, Leg, PassedOver, Query, Retrieval
@@ -35,7 +44,33 @@ from retrieval.timing import Clock, span
 from retrieval.trimming import trim
 from retrieval.tuning import Tuning
 
+# What may fail by itself. Without vectors there is no dense leg, nor anything that tells how
+# relevant a candidate is.
+Part = Literal["dense", "lexical", "identifier", "vectors"]
+SEARCHED: frozenset[Part] = frozenset({"dense", "lexical", "identifier"})
+CANCELED = "57014"  # code of the error of a statement that took too long
+# Classes of errors that are not of one statement: of the connection, of what the server has left,
+# and of a server that stops.
+OF_THE_SERVER = ("08", "53", "57")
+
+log = logging.getLogger(__name__)
+
 _Reading = tuple[Asked, Mapping[int, Interaction]]  # a wording of the question, and its evidence
+
+
+class _Parts:
+    """Which parts of the search one question goes without, and which of them is at work."""
+
+    def __init__(self, without: frozenset[Part] = frozenset()) -> None:
+        self.without = without
+        self.at_work: Part | None = None
+
+    @contextmanager
+    def work(self, part: Part) -> Iterator[None]:
+        """Run what a part does; where that raises, the part stays at work."""
+        self.at_work = part
+        yield
+        self.at_work = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,6 +95,7 @@ class _Open:
     embed: Callable[[str], EmbeddedQuery]
     choice: _Choice
     clock: Clock
+    parts: _Parts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,6 +121,9 @@ class Retriever:
     models: Models | None = None
     generation_id: int | None = None  # search this one, whatever its state
     freshness_days: int = 365  # how long a page that does not say it counts as verified
+    # Of one statement, after which the search goes on without its leg. The slowest takes a
+    # hundredth of it, and a question waits for three of them at most. Chosen.
+    timeout_s: float = 5.0
 
     @property
     def basis(self) -> Basis:
@@ -131,21 +170,51 @@ class Retriever:
 
         reword is called once the wordings that the query brings are searched for, so that nothing
         waits for it before; it may add variants and set readings. An index without documents
-        finds nothing, which is a valid result. Raises IndexMismatch when another embedding model
-        or chunker built the index, and ConfigError when no floor was fitted for it and the
-        reranker.
+        finds nothing, which is a valid result.
+
+        Where a leg fails, all is searched for again without it, and settings tell of it under
+        "failed_legs"; without vectors nothing is kept. What is found is by one snapshot, and the
+        search that does not fail pays nothing for it. reword is then called again.
+
+        Raises IndexMismatch when another embedding model or chunker built the index, ConfigError
+        when no floor was fitted for it and the reranker, and what the database does when it is away
+        or no leg is left.
         """
-        clock = Clock()
+        clock, without = Clock(), frozenset[Part]()
+        while True:
+            parts = _Parts(without)
+            try:
+                return self._retrieve(query, reword, clock, parts)
+            except Exception as error:
+                if not _is_of_one_part(error, parts):
+                    raise
+                without |= _find_lost(parts)
+                if without >= SEARCHED:
+                    raise
+                log.warning(
+                    "The search goes on without %s: %s",
+                    parts.at_work,
+                    type(error.orig if isinstance(error, DBAPIError) else error).__name__,
+                )
+
+    def _retrieve(
+        self,
+        query: Query,
+        reword: Callable[[Query], Query] | None,
+        clock: Clock,
+        parts: _Parts,
+    ) -> Retrieval:
         embed = cache(_embed)  # what is read was mostly searched for before
         ahead, reworded = None, query
         if reword:
-            with self._open(embed, clock) as index:
+            with self._open(embed, clock, parts) as index:
                 ahead = index and self._search_ahead(index, query)
             with clock.stage("wait"):  # no transaction is open meanwhile
                 reworded = reword(query)
-        with self._open(embed, clock) as index:
+        with self._open(embed, clock, parts) as index:
             if index is None:
                 return Retrieval(query=reworded, candidates=(), kept=(), stage_ms=clock.stage_ms)
+            search.limit(index.connection, self.timeout_s)
             model = _find_model(index)
             least = model.floor if self.tuning.floor is None else self.tuning.floor
             wordings = _list_wordings(reworded)
@@ -154,6 +223,17 @@ class Retriever:
                 legs = ahead.legs + self._search(index, wordings[known:], known)
             else:
                 legs = self._search(index, wordings)
+            if "vectors" in parts.without:
+                with clock.stage("fuse"):
+                    fused = self._fuse(legs)[: self.tuning.candidates]
+                    candidates = tuple(_load_candidates(index.connection, fused))
+                return Retrieval(
+                    query=reworded,
+                    candidates=candidates,
+                    kept=(),
+                    settings=self._list_settings(index, model, least),
+                    stage_ms=clock.stage_ms,
+                )
             measured, readings = self._measure(index, query, reworded, legs)
             with clock.stage("rerank"):
                 reranked = model.rank(measured)
@@ -174,20 +254,27 @@ class Retriever:
             candidates=tuple(reranked),
             kept=() if measured.unknown else kept,
             passed_over=tuple(passed_over),
-            unknown=measured.unknown,
-            settings={
-                **asdict(self.tuning),
-                "generation_id": index.generation.generation_id,
-                "embedder": index.generation.embedder,
-                "chunker": index.generation.chunker,
-                "reranker": self.reranker.name,
-                "relevance_fitted_on": model.fitted_on,
-                "floor": least,
-                "freshness_days": self.freshness_days,
-            },
+            unknown=() if parts.without else measured.unknown,  # nobody knows
+            settings=self._list_settings(index, model, least),
             stage_ms=clock.stage_ms,
             vector=tuple(index.embed(query.text).embedding.vector.tolist()),
         )
+
+    def _list_settings(
+        self, index: _Open, model: RelevanceModel, least: float
+    ) -> Mapping[str, object]:
+        failed = sorted(SEARCHED & index.parts.without)
+        return {
+            **asdict(self.tuning),
+            "generation_id": index.generation.generation_id,
+            "embedder": index.generation.embedder,
+            "chunker": index.generation.chunker,
+            "reranker": self.reranker.name,
+            "relevance_fitted_on": model.fitted_on,
+            "floor": least,
+            "freshness_days": self.freshness_days,
+            **({"failed_legs": failed} if failed else {}),
+        }
 
     def measure(self, query: Query) -> Measured:
         """All that a relevance model is fitted on and decides by.
@@ -240,8 +327,10 @@ class Retriever:
             yield index
 
     @contextmanager
-    def _open(self, embed: _Embed, clock: Clock) -> Iterator[_Open | None]:
-        """The index as it is now; None where nothing was ever indexed."""
+    def _open(
+        self, embed: _Embed, clock: Clock, parts: _Parts | None = None
+    ) -> Iterator[_Open | None]:
+        """The index as it is now, with all or these parts; None where nothing was ever indexed."""
         with ExitStack() as stack:
             connection = stack.enter_context(self.database.snapshot())
             try:
@@ -265,6 +354,7 @@ class Retriever:
                 embed=partial(embed, choice.embedder),
                 choice=choice,
                 clock=clock,
+                parts=parts or _Parts(),
             )
 
     def _choose(self, connection: Connection) -> _Choice | None:
@@ -305,25 +395,30 @@ class Retriever:
         return self.models.find(generation, self.tuning) if self.models else None
 
     def _search_ahead(self, index: _Open, query: Query) -> _Ahead:
+        search.limit(index.connection, self.timeout_s)
         legs = self._search(index, _list_wordings(query))
         return _Ahead(generation_id=index.generation.generation_id, legs=legs)
 
     @span("search")
     def _search(self, index: _Open, wordings: Sequence[str], first: int = 0) -> list[list[Hit]]:
         """The hits of every leg for every wording, numbered from first."""
-        connection, generation, clock = index.connection, index.generation, index.clock
+        connection, generation, tuning = index.connection, index.generation, self.tuning
+        without = index.parts.without
         legs = []
         for number, wording in enumerate(wordings, first):
-            with clock.stage("embed"):
-                vector = index.embed(wording).embedding.vector
-            with clock.stage("dense"):
-                dense = search.dense(connection, vector, generation, self.tuning)
-            with clock.stage("lexical"):
-                lexical = search.lexical(connection, wording, generation, self.tuning)
-            with clock.stage("identifier"):
-                identifier = search.identifier(connection, wording, generation, self.tuning)
-            for leg in (dense, lexical, identifier):
-                legs.append([replace(hit, wording=number) for hit in leg])
+            finding: dict[Part, Callable[[], list[Hit]]] = {}
+            if "dense" not in without:
+                with index.clock.stage("embed"):
+                    vector = _embed_with(index, wording).embedding.vector
+                finding["dense"] = partial(search.dense, connection, vector, generation, tuning)
+            asked = connection, wording, generation, tuning
+            finding["lexical"] = partial(search.lexical, *asked)
+            finding["identifier"] = partial(search.identifier, *asked)
+            for leg, find in finding.items():
+                if leg not in without:
+                    with index.clock.stage(leg), index.parts.work(leg):
+                        hits = find()
+                    legs.append([replace(hit, wording=number) for hit in hits])
         return legs
 
     def _narrow(
@@ -360,14 +455,21 @@ class Retriever:
                 first if text == query.text else _read(index, text, ids)
                 for text in reworded.readings or (query.text,)
             ]
-            features = tuple(
-                self.reranker.measure(connection, asked, candidates, interactions)
-                for asked, interactions in readings
-            )
-        with clock.stage("names"):
+            with index.parts.work("lexical"):
+                features = tuple(
+                    self.reranker.measure(connection, asked, candidates, interactions)
+                    for asked, interactions in readings
+                )
+        found, missing = literal.Literal(), tuple[str, ...]()
+        with clock.stage("names"), index.parts.work("identifier"):
             asked, _ = first
-            found = literal.find(connection, query, candidates)
-            missing = unknown.find(connection, query, asked.query, generation, candidates)
+            if "identifier" not in index.parts.without:
+                found = literal.find(connection, query, candidates)
+            # Where the index cannot be asked for names, what was found has to mention them.
+            if index.parts.without <= {"dense"}:
+                missing = unknown.find(connection, query, asked.query, generation, candidates)
+            else:
+                missing = unknown.find_among(query, asked.query, candidates)
         measured = Measured(
             candidates=tuple(candidates), features=features, literal=found, unknown=missing
         )
@@ -403,6 +505,25 @@ def _embed(embedder: Embedder, text: str) -> EmbeddedQuery:
     return embedder.embed_query(text)
 
 
+def _is_of_one_part(error: Exception, parts: _Parts) -> bool:
+    """Whether the search may go on without the part that was at work."""
+    if parts.at_work is None or parts.at_work in parts.without:
+        return False
+    if parts.at_work == "vectors":
+        return not isinstance(error, SQLAlchemyError)  # whatever it is that a model raises
+    if not isinstance(error, DBAPIError) or error.connection_invalidated:
+        return False
+    code: str | None = getattr(error.orig, "sqlstate", None)
+    return code == CANCELED or not (code is None or code.startswith(OF_THE_SERVER))
+
+
+def _find_lost(parts: _Parts) -> frozenset[Part]:
+    """The part that was at work, and what there is not without it."""
+    if parts.at_work == "vectors":
+        return frozenset({"vectors", "dense"})
+    return frozenset({parts.at_work} if parts.at_work else ())
+
+
 def _find_model(index: _Open) -> RelevanceModel:
     """The relevance model of what is searched; raises ConfigError where there is none."""
     if index.choice.model is None:
@@ -424,8 +545,16 @@ def _is_current(index: _Open, ahead: _Ahead) -> bool:
     )
 
 
+def _embed_with(index: _Open, text: str) -> EmbeddedQuery:
+    with index.parts.work("vectors"):
+        return index.embed(text)
+
+
 def _read(index: _Open, text: str, section_ids: Sequence[int]) -> _Reading:
-    asked = load_asked(index.connection, index.generation, index.embed(text))
+    embedded = _embed_with(index, text)
+    load = load_uncounted if "lexical" in index.parts.without else load_asked
+    with index.parts.work("lexical"):
+        asked = load(index.connection, index.generation, embedded)
     return asked, interact(index.connection, index.generation, asked, section_ids)
 
 

@@ -27,6 +27,14 @@ SCAN_MEMORY = 10
 MOST_WORDS = 200  # looked up of a query, which has about ten; a pasted log has thousands
 
 
+def limit(connection: Connection, timeout_s: float) -> None:
+    """Have each further statement of the transaction end with an error when it takes too long."""
+    connection.execute(
+        text("SELECT set_config('statement_timeout', :timeout_ms, true)"),
+        {"timeout_ms": str(round(timeout_s * 1000))},
+    )
+
+
 def dense(
     connection: Connection, vector: Vectors, generation: Generation, tuning: Tuning
 ) -> list[Hit]:
@@ -240,6 +248,22 @@ def load_rarity(
         {**_words(words), "generation_id": generation.generation_id},
     )
     return [(frozenset(row.stems), float(row.idf)) for row in rows]
+
+
+def load_stems(
+    connection: Connection, words: Sequence[str], generation: Generation
+) -> list[frozenset[str]]:
+    """Each word's stems, as load_rarity has them, for which no posting is read."""
+    rows = connection.execute(
+        text(f"""
+            WITH {_ASKED}
+            SELECT array_agg(DISTINCT term) FILTER (WHERE term IS NOT NULL) AS stems
+            FROM generate_series(1, cardinality(CAST(:words AS text[]))) AS number
+            LEFT JOIN asked USING (number) GROUP BY number ORDER BY number
+        """),
+        {**_words(words), "generation_id": generation.generation_id},
+    )
+    return [frozenset(row.stems or ()) for row in rows]
 
 
 def load_terms(

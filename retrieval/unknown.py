@@ -70,6 +70,30 @@ def find(
     return tuple(name.text for name in asked)
 
 
+def find_among(
+    query: Query, embedded: EmbeddedQuery, candidates: Sequence[Candidate]
+) -> tuple[str, ...]:
+    """The names without which no document can answer, and which none of the candidates has.
+
+    For when the index cannot be asked: another document may have them.
+    """
+    asked = names.find(query.question, rare=names.find_rare(embedded))
+    if not names.hinges(query.text, asked) or _is_replaced(asked, query.variants):
+        return ()
+    texts = [_read(candidate.section) for candidate in candidates]
+    has_one = any(
+        name.forms & each.identifiers
+        or (name.words and each.words.issuperset(name.words))
+        or _mentions(each, name)
+        for each in texts
+        for name in asked
+    )
+    asked = tuple(name for name in asked if _is_one_of_many(name, texts))
+    if has_one or not names.hinges(query.text, asked):
+        return ()
+    return tuple(name.text for name in asked)
+
+
 def _is_replaced(asked: Iterable[Name], variants: Iterable[str]) -> bool:
     """Whether a variant says something else for a name: then it is known as that."""
     squashed = [identifiers.squash(variant) for variant in variants]

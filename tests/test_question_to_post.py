@@ -1,19 +1,22 @@
 """A Slack event in; the posted message and the saved trace out, with the sample documents."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
+from threading import Event
 from typing import Any
 
 import pytest
 from pydantic import SecretStr
+from sqlalchemy import text
 
-from app import abstaining
+from app import abstaining, parts
 from app.abstaining import IN_CHANNEL
 from app.answering import Answerer
 from app.config import Settings
 from app.generate.anthropic import Claude
-from app.generate.quoted import Quoter
+from app.generate.quoted import INSTEAD, Quoter
 from retrieval.db import Database
 from retrieval.embedding import Embedder
 from retrieval.retrieve import Retriever
@@ -205,15 +208,106 @@ def test_an_answer_that_cites_what_no_section_holds_is_not_shown(
     assert trace.settings["nearest"]["path"] == "reference/error-codes.md"
 
 
-def test_a_claude_that_is_down_is_told_and_traced(
+def test_without_a_quoter_a_claude_that_is_down_is_told_and_traced(
     slack: SlackStandIn, claude: Answerer, stand_in: ClaudeStandIn
 ) -> None:
-    stand_in.fail_next(500, times=3)  # the client tries three times
+    stand_in.fail_next(500, times=3)  # it is tried three times
     answer = ask(slack, claude, ERR_2041)
     trace = find_trace(claude)
     assert str(trace.trace_id) in answer["text"]
-    assert (trace.outcome, trace.error_class) == ("failed", "GenerationError")
+    assert (trace.outcome, trace.error_class) == ("failed", "Away")
     assert trace.candidates and trace.kept  # what was found is not lost
+
+
+def test_what_an_answer_may_lack_is_told_and_nothing_is_blamed_on_the_pages(
+    slack: SlackStandIn, quoting: Answerer
+) -> None:
+    with quoting.retriever.database.engine.begin() as connection:
+        connection.execute(text("REVOKE SELECT ON lexical_postings FROM footnote_app"))
+    answer = ask(slack, quoting, ERR_2041)
+    assert find_sources(answer)[1].startswith("https://wiki.halvermeer.example/")
+    assert abstaining.PARTLY in answer["text"]
+    refused = ask(slack, quoting, "who wrote the opera Aida?")
+    assert refused["text"].startswith(abstaining.NO_TELLING)
+    assert "couldn't find" not in str(refused)
+    traces = find_rows(quoting.retriever.database, "traces")
+    assert [each.settings["failed_legs"] for each in traces] == [["lexical"]] * 2
+
+
+@contextmanager
+def assembled(retriever: Retriever, stand_in: ClaudeStandIn) -> Iterator[Answerer]:
+    """The parts as they are served with a key, but that nobody words the question anew."""
+    settings = Settings(
+        anthropic_api_key=SecretStr(stand_in.api_key),
+        anthropic_base_url=stand_in.base_url,
+        answer_model="claude-test",
+        answer_timeout_s=2,
+    )
+    answerer = parts.assemble_answerer(settings, retriever)
+    assert isinstance(answerer.generator, Claude) and answerer.rewriter is not None
+    answerer.rewriter.close()
+    with answerer.generator:
+        yield replace(answerer, rewriter=None)
+
+
+def break_off(stand_in: ClaudeStandIn) -> None:
+    """After half of what it writes is seen."""
+    stand_in.reply([Text(f"Sentence {number}. ", cites=[(0, 0, 1)]) for number in range(6)])
+    stand_in.cut_next(after_events=18)
+
+
+def stall(stand_in: ClaudeStandIn) -> None:
+    stand_in.hold_next(Event(), after_events=4)
+
+
+FAULTS: dict[str, tuple[Callable[[ClaudeStandIn], None], str]] = {
+    "limited": (lambda stand_in: stand_in.fail_next(429, times=3), "RateLimitError"),
+    "overloaded": (lambda stand_in: stand_in.fail_next(529, times=3), "OverloadedError"),
+    "broken": (lambda stand_in: stand_in.fail_next(500, times=3), "InternalServerError"),
+    "unpaid": (lambda stand_in: stand_in.fail_next(400), "BadRequestError"),
+    "cut": (break_off, "RemoteProtocolError"),
+    "stalled": (stall, "ReadTimeout"),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_while_claude_is_away_answers_are_quoted_and_say_so(
+    slack: SlackStandIn,
+    retriever: Retriever,
+    stand_in: ClaudeStandIn,
+    caplog: pytest.LogCaptureFixture,
+    fault: str,
+) -> None:
+    disturb, error = FAULTS[fault]
+    disturb(stand_in)
+    with assembled(retriever, stand_in) as answerer:
+        answer = ask(slack, answerer, ERR_2041)
+        trace = find_trace(answerer)
+    assert answer["text"].startswith(INSTEAD) and "[1]" in answer["text"]
+    assert len([each for each in slack.messages("C1") if each.get("bot_id")]) == 1
+    assert find_sources(answer)[1].startswith("https://wiki.halvermeer.example/")
+    assert (trace.outcome, trace.answer_ts) == ("answered", [answer["ts"]])
+    assert trace.answer.startswith(INSTEAD)
+    told = {name: trace.settings[name] for name in ("generator", "instead_of", "error_class")}
+    assert told == {"generator": "quoted", "instead_of": "claude-test", "error_class": error}
+    (record,) = (each for each in caplog.records if each.levelname == "WARNING")
+    assert "Quoted" in record.message and ERR_2041 not in record.message
+    # What was seen of Claude's answer is replaced by the whole of the quoted one.
+    for method in ("chat.startStream", "chat.update"):
+        assert bool(slack.calls(method)) == (fault == "cut")
+
+
+@pytest.mark.parametrize("status", [401, 403, 404])
+def test_what_the_environment_has_wrong_is_for_the_operator(
+    slack: SlackStandIn, retriever: Retriever, caplog: pytest.LogCaptureFixture, status: int
+) -> None:
+    with ClaudeStandIn() as claude:  # of its own, as the fixture takes no 404
+        claude.fail_next(status)
+        with assembled(retriever, claude) as answerer:
+            answer = ask(slack, answerer, ERR_2041)
+    assert answer["text"].startswith(INSTEAD)
+    (record,) = (each for each in caplog.records if each.levelname == "ERROR")
+    assert "Check AN" in record.message
 
 
 def test_a_thumbs_down_is_tied_to_the_trace_and_counted(

@@ -1,9 +1,11 @@
 """Answers written by Claude, which cites the sections that it is shown."""
 
+import random
 import re
 import time
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from functools import cache
 from itertools import accumulate, pairwise
@@ -11,6 +13,7 @@ from typing import Self
 
 import anthropic
 import httpx2
+from anthropic.lib.streaming import MessageStream
 from anthropic.types import (
     CitationsSearchResultLocation,
     ContentBlock,
@@ -22,6 +25,7 @@ from anthropic.types import (
 )
 
 from app import citations, claude, cleaning, freshness, hidden, mrkdwn
+from app.claude import Away
 from app.config import Settings
 from app.generate.generator import Write, write_nowhere
 from app.records import Answer, Turn
@@ -31,7 +35,20 @@ from retrieval.statements import parse
 
 PROMPT_VERSION = "2"
 MAX_TOKENS = 2_048  # chosen, not measured: ten times the answer that the prompt asks for
-MAX_RETRIES = 2  # of the client, for a refused connection, 429 and 5xx before the first word
+# Before it is tried again, for a refused connection, 429 and 5xx before the first word; chosen.
+PAUSES_S = (0.5, 1.0)
+LONGEST_PAUSE_S = 5.0  # of those that Claude asks for; after more, nobody waits for it; chosen
+CONNECT_S = 5.0  # as the client has it by default
+# Without a sign of life: a reply begins within seconds, and pings fill its pauses. Chosen.
+QUIET_S = 20.0
+
+_PASSING = (
+    anthropic.APIConnectionError,
+    anthropic.RateLimitError,
+    anthropic.InternalServerError,  # 529 too
+    anthropic.RequestTimeoutError,
+    anthropic.ConflictError,
+)
 
 TITLE_LENGTH = 300  # characters of title and headings together; chosen
 PROMPT_RUN = 40  # letters in a row of the prompt, some 8 words, that nothing else says; chosen
@@ -78,9 +95,8 @@ class Claude:
         self._model = settings.answer_model
         self._timeout_s = settings.answer_timeout_s
         self._now = now
-        self._client = claude.open_client(
-            settings, timeout_s=settings.answer_timeout_s, max_retries=MAX_RETRIES
-        )
+        self._client = claude.open_client(settings, timeout_s=settings.answer_timeout_s)
+        self._breaker = claude.Breaker(now)
 
     def __enter__(self) -> Self:
         return self
@@ -101,8 +117,9 @@ class Claude:
         no answer or cites nothing that stands in them. tokens are told in both cases. write is
         given the answer so far at the end of each block of text, when its citations are known.
 
-        Raises ConfigError when the key or the model is not taken, GenerationError when Claude is
-        out of reach, takes more than the timeout, refuses, or breaks off, and what write does.
+        Raises ConfigError when the key or the model is not taken, Away when Claude is out of
+        reach, takes more than the timeout or breaks off, GenerationError when it refuses, and what
+        write does.
         """
         sections = [candidate.section for candidate in kept]
 
@@ -111,26 +128,26 @@ class Claude:
             if not answer.abstained_because:
                 write(answer)
 
-        message = self._ask(build_messages(turns, query, sections), written)
+        with self._breaker.trying():
+            message = self._ask(build_messages(turns, query, sections), written)
         tokens = claude.count_tokens(message)
         answer = _check(message.content, sections)
         if message.stop_reason != "end_turn" and not answer.abstained_because:
             answer = replace(answer, text=f"{answer.text}\n\n{CUT_SHORT}")
         return replace(answer, tokens=tokens)
 
-    def _ask(self, messages: Iterable[MessageParam], written: Callable[[Message], None]) -> Message:
+    def _ask(self, messages: Sequence[MessageParam], written: Callable[[Message], None]) -> Message:
         deadline = self._now() + self._timeout_s
         try:
-            with self._client.messages.stream(
-                model=self._model, max_tokens=MAX_TOKENS, system=SYSTEM, messages=messages
-            ) as stream:
-                for event in stream:
+            with ExitStack() as stack:
+                stream = self._open(stack, messages, deadline)
+                for draft in _read(stream):
                     # Pings keep the connection's own timeout from ever being reached.
                     if self._now() > deadline:
-                        raise GenerationError(f"Claude took more than {self._timeout_s:g} s.")
-                    if event.type == "content_block_stop":
+                        raise Away(f"Claude took more than {self._timeout_s:g} s.")
+                    if draft:
                         before = self._now()
-                        written(stream.current_message_snapshot)
+                        written(draft)
                         deadline += self._now() - before  # whoever is shown it is not Claude
                 message = stream.get_final_message()
         except (anthropic.AuthenticationError, anthropic.PermissionDeniedError) as error:
@@ -139,14 +156,76 @@ class Claude:
             raise ConfigError(
                 "Claude does not know the model. Check ANSWER_MODEL and ANTHROPIC_BASE_URL."
             ) from error
-        # anthropic 2.14 wraps no error of the transport once a stream has begun.
+        # anthropic 2.14 wraps no error of the transport once a stream has begun, and gives an error
+        # in the middle of one no class of its own.
         except (anthropic.AnthropicError, httpx2.TransportError) as error:
-            raise GenerationError(f"Claude gave no answer: {type(error).__name__}.") from error
+            kind = GenerationError if _is_refusal(error) else Away
+            raise kind(f"Claude gave no answer: {type(error).__name__}.") from error
         # Nor does it notice a stream that ends before its end: then there is no reason.
+        if message.stop_reason is None:
+            raise Away("Claude gave no whole answer: the stream ended early.")
         if message.stop_reason not in ("end_turn", "max_tokens", "model_context_window_exceeded"):
-            reason = message.stop_reason or "the stream ended early"
-            raise GenerationError(f"Claude gave no whole answer: {reason}.")
+            raise GenerationError(f"Claude gave no whole answer: {message.stop_reason}.")
         return message
+
+    def _open(
+        self, stack: ExitStack, messages: Sequence[MessageParam], deadline: float
+    ) -> MessageStream[None]:
+        """The reply as it begins, asked for again where that may help and there is time."""
+        for pause_s in (*PAUSES_S, None):
+            left_s = deadline - self._now()
+            if left_s <= 0:
+                break
+            timeout = httpx2.Timeout(min(left_s, QUIET_S), connect=min(left_s, CONNECT_S))
+            asked = self._client.messages.stream(
+                model=self._model,
+                max_tokens=MAX_TOKENS,
+                system=SYSTEM,
+                messages=messages,
+                timeout=timeout,
+            )
+            try:
+                return stack.enter_context(asked)
+            except _PASSING as error:
+                wait_s = _find_pause(error, pause_s)
+                if wait_s is None or self._now() + wait_s >= deadline:
+                    raise
+            time.sleep(wait_s)
+        raise Away(f"Claude took more than {self._timeout_s:g} s.")
+
+
+def _read(stream: MessageStream[None]) -> Iterator[Message | None]:
+    """For each of its events the message so far where a block has ended, else None.
+
+    Raises Away for what is no reply at all, as a gateway that broke sends it.
+    """
+    try:
+        for event in stream:
+            is_end = event.type == "content_block_stop"
+            yield stream.current_message_snapshot if is_end else None
+        stream.get_final_message()
+    # anthropic 2.14 has no error of its own for it.
+    except (AssertionError, AttributeError, RuntimeError, TypeError, ValueError) as error:
+        raise Away(f"Claude gave no answer: {type(error).__name__}.") from error
+
+
+def _is_refusal(error: Exception) -> bool:
+    """Whether Claude is there and does not take the request, as when it is not paid or too long."""
+    is_status = isinstance(error, anthropic.APIStatusError) and 400 <= error.status_code < 500
+    return is_status and not isinstance(error, _PASSING)
+
+
+def _find_pause(error: anthropic.APIError, pause_s: float | None) -> float | None:
+    """How long to wait before asking again: as Claude says, else about pause_s; None: not again."""
+    headers = error.response.headers if isinstance(error, anthropic.APIStatusError) else {}
+    if pause_s is None or headers.get("x-should-retry") == "false":
+        return None
+    try:
+        told_ms = headers.get("retry-after-ms")
+        told_s = float(headers["retry-after"]) if told_ms is None else float(told_ms) / 1000
+    except (KeyError, ValueError):
+        return pause_s * random.uniform(0.75, 1)  # so that not all come again at once
+    return told_s if 0 <= told_s <= LONGEST_PAUSE_S else None
 
 
 def build_messages(

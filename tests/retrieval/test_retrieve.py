@@ -1,17 +1,20 @@
 """The whole search, over the sample documents."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 from sqlalchemy import event, text
+from sqlalchemy.exc import OperationalError, ProgrammingError
 
 from retrieval import relevance
 from retrieval.db import Database
-from retrieval.embedding import Embedder
-from retrieval.errors import ConfigError, IndexMismatch
+from retrieval.embedding import EmbeddedQuery, Embedder
+from retrieval.errors import ConfigError, FootnoteError, IndexMismatch
+from retrieval.evaluation import EvalCase, build_result
 from retrieval.indexing import Summary
 from retrieval.records import Candidate, Query
 from retrieval.relevance import RelevanceModel
@@ -19,6 +22,7 @@ from retrieval.rerank import Features
 from retrieval.retrieve import Retriever
 from retrieval.trimming import GAP
 from retrieval.tuning import DEFAULT, Tuning
+from tests.remembering import RememberingEmbedder
 from tests.retrieval.pages import ask, before_statement, build_retriever, ingest, page
 
 QUESTION = ask("what does err 2041 mean?")
@@ -362,3 +366,150 @@ def test_a_floor_that_is_set_goes_before_that_of_the_model(retriever: Retriever)
     open_ = replace(retriever, tuning=replace(DEFAULT, floor=0.0))
     assert open_.retrieve(ask("who wrote the opera Aida?")).kept
     assert not retriever.retrieve(ask("who wrote the opera Aida?")).kept
+
+
+# Parts that fail
+
+
+class Tongueless(RememberingEmbedder):
+    """An embedding model that fails at each question."""
+
+    def embed_query(self, text: str) -> EmbeddedQuery:
+        raise RuntimeError("not enough memory")
+
+
+def execute(database: Database, statement: str) -> None:
+    """As whoever looks after the database."""
+    with database.engine.begin() as connection:
+        connection.execute(text(statement))
+
+
+def forbid(database: Database, table: str) -> None:
+    """Make each statement that reads a table an error."""
+    execute(database, f"REVOKE SELECT ON {table} FROM footnote_app")
+
+
+@contextmanager
+def locked(database: Database, table: str) -> Iterator[None]:
+    """Nobody reads a table while the block runs, or until it is let go of."""
+    with database.engine.begin() as connection:
+        connection.execute(text(f"LOCK TABLE {table}"))
+        yield
+
+
+def find_warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [each.getMessage() for each in caplog.records if each.levelname == "WARNING"]
+
+
+@pytest.mark.parametrize(
+    ("table", "leg"), [("lexical_postings", "lexical"), ("identifier_postings", "identifier")]
+)
+def test_a_leg_that_fails_is_left_out_and_told_of(
+    retriever: Retriever, caplog: pytest.LogCaptureFixture, table: str, leg: str
+) -> None:
+    forbid(retriever.database, table)
+    found = retriever.retrieve(QUESTION)
+    assert found.settings["failed_legs"] == [leg]
+    assert found.kept[0].section.path == "reference/error-codes.md"
+    legs = {hit.leg for each in found.candidates for hit in each.hits}
+    assert "dense" in legs and "late" in legs and leg not in legs
+    assert find_warnings(caplog) == [f"The search goes on without {leg}: InsufficientPrivilege"]
+
+
+@pytest.mark.parametrize("table", ["lexical_postings", "identifier_postings"])
+def test_a_name_that_nobody_knows_is_not_answered_for_want_of_a_leg(
+    retriever: Retriever, table: str
+) -> None:
+    question = ask("what does marmalade-broker do?")
+    assert retriever.retrieve(question).unknown == ("marmalade-broker",)
+    forbid(retriever.database, table)
+    found = retriever.retrieve(question)
+    assert found.candidates and (found.kept, found.unknown) == ((), ())
+
+
+def test_a_leg_that_takes_too_long_is_left_out(
+    retriever: Retriever, caplog: pytest.LogCaptureFixture
+) -> None:
+    hasty = replace(retriever, timeout_s=0.2)
+    with locked(retriever.database, "lexical_postings"):
+        found = hasty.retrieve(replace(QUESTION, variants=("error codes",)), lambda query: query)
+    assert found.settings["failed_legs"] == ["lexical"] and found.kept
+    assert {hit.wording for each in found.candidates for hit in each.hits} == {0, 1}
+    assert find_warnings(caplog) == ["The search goes on without lexical: QueryCanceled"]
+
+
+def test_without_its_dense_leg_the_search_goes_on(
+    retriever: Retriever, caplog: pytest.LogCaptureFixture
+) -> None:
+    hasty = replace(retriever, timeout_s=0.2)
+    with ExitStack() as stack:
+        lock = stack.enter_context
+        before_statement(
+            retriever.database,
+            "WITH nearest",
+            call=lambda: lock(locked(retriever.database, "chunks")),
+        )
+        # What is searched for again is no longer in the way.
+        before_statement(retriever.database, "lexical_postings", call=stack.close)
+        found = hasty.retrieve(QUESTION)
+    assert found.settings["failed_legs"] == ["dense"]
+    assert found.kept[0].section.path == "reference/error-codes.md"
+    assert not any(each.hit("dense") for each in found.candidates)
+    assert find_warnings(caplog) == ["The search goes on without dense: QueryCanceled"]
+
+
+def test_without_vectors_pages_are_found_and_none_is_answered_from(
+    retriever: Retriever, caplog: pytest.LogCaptureFixture
+) -> None:
+    found = replace(retriever, embedder=Tongueless()).retrieve(QUESTION)
+    assert found.settings["failed_legs"] == ["dense"]
+    assert "reference/error-codes.md" in {each.section.path for each in found.candidates[:3]}
+    assert (found.kept, found.vector) == ((), ())
+    assert find_warnings(caplog) == ["The search goes on without vectors: RuntimeError"]
+
+
+def test_where_no_leg_is_left_the_error_is_that_of_the_last(retriever: Retriever) -> None:
+    forbid(retriever.database, "lexical_postings")
+    forbid(retriever.database, "identifier_postings")
+    with pytest.raises(ProgrammingError, match="permission denied"):
+        replace(retriever, embedder=Tongueless()).retrieve(QUESTION)
+
+
+def test_a_database_that_goes_away_is_no_leg_that_fails(
+    retriever: Retriever, caplog: pytest.LogCaptureFixture
+) -> None:
+    before_statement(
+        retriever.database,
+        "WITH nearest",
+        call=lambda: execute(
+            retriever.database,
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+            " WHERE datname = current_database() AND pid <> pg_backend_pid()",
+        ),
+    )
+    with pytest.raises(OperationalError):
+        retriever.retrieve(QUESTION)
+    assert find_warnings(caplog) == []
+    assert retriever.retrieve(QUESTION).kept  # as soon as it is back
+
+
+def test_what_is_measured_is_never_by_halves(retriever: Retriever) -> None:
+    forbid(retriever.database, "lexical_postings")
+    with pytest.raises(ProgrammingError):
+        retriever.measure(QUESTION)
+    case = EvalCase(case_id="1", type="fact", turns=(), gold_any=(), gold_all=())
+    with pytest.raises(FootnoteError, match="without a part"):
+        build_result(case, retriever.retrieve(QUESTION))
+
+
+def test_a_search_that_does_not_fail_says_and_pays_nothing(retriever: Retriever) -> None:
+    statements = []
+
+    @event.listens_for(retriever.database.engine, "before_cursor_execute")
+    def note(_connection: Any, _cursor: Any, statement: str, *_more: Any) -> None:
+        statements.append(statement)
+
+    found = retriever.retrieve(QUESTION)
+    assert "failed_legs" not in found.settings
+    assert sum("statement_timeout" in each for each in statements) == 1
+    assert not [each for each in statements if "SAVEPOINT" in each]
