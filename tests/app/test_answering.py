@@ -3,13 +3,12 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import cast
-from uuid import UUID
 
 import pytest
 
 from app import traces
 from app.abstaining import NO_TELLING, PARTLY, UNREAD
-from app.answering import Answerer, Reading, Searching, Stage, Writing
+from app.answering import Answerer, Kept, Reading, Searching, Stage, Writing
 from app.generate.generator import Write
 from app.records import Answer, Arrival, Turn
 from retrieval.db import Database
@@ -61,16 +60,16 @@ def answerer(database: Database) -> Answerer:
     return Answerer(retriever=cast(Retriever, FindsOne(database)), generator=Says())
 
 
-def claim(database: Database) -> UUID:
+def claim(database: Database) -> Kept:
     trace_id = traces.claim(database, Arrival(question="how long?"))
     assert trace_id is not None
-    return trace_id
+    return Kept(database=database, trace_id=trace_id)
 
 
 def test_the_trace_has_the_settings_of_search_and_generator(
     answerer: Answerer, database: Database
 ) -> None:
-    answerer.answer(TURNS, claim(database), lambda: None)
+    answerer.answer(TURNS, claim(database))
     (trace,) = find_rows(database, "traces")
     assert trace.settings == {
         **{"depth": 9, "rewriting": "rules"},
@@ -78,23 +77,22 @@ def test_the_trace_has_the_settings_of_search_and_generator(
     }
 
 
-def test_an_answer_is_not_saved_when_the_question_was_given_up(
+def test_an_answer_is_not_saved_when_another_attempt_has_begun(
     answerer: Answerer, database: Database
 ) -> None:
-    def refuse() -> None:
-        raise RuntimeError("given up")
-
-    with pytest.raises(RuntimeError, match="given up"):
-        answerer.answer(TURNS, claim(database), refuse)
+    kept = claim(database)
+    with database.unrestricted.transaction() as connection:
+        traces.begin_anew(connection, kept.trace_id, "how long?")
+    with pytest.raises(traces.Superseded):
+        answerer.answer(TURNS, kept)
     (trace,) = find_rows(database, "traces")
     assert (trace.outcome, trace.answer) == ("pending", None)
-    assert trace.kept == [1]  # what was found is not lost
 
 
 def test_each_stage_is_told_as_it_begins(answerer: Answerer, database: Database) -> None:
     told: list[Stage] = []
     add_page(database, "wiki", "failover.md", verified_days_ago=None)
-    answerer.answer(TURNS, claim(database), lambda: None, told.append)
+    answerer.answer(TURNS, claim(database), told.append)
     assert told[:2] == [Searching(page_count=1), Reading(section_count=1)]
     assert told[2:] == [Writing(answer=Answer(text="Failover"))]
 
@@ -127,7 +125,7 @@ class QuotesNothing(Says):
 def test_what_an_answer_may_lack_is_told_at_its_end(database: Database) -> None:
     retriever = cast(Retriever, FindsByHalves(database))
     answerer = Answerer(retriever=retriever, generator=Says())
-    answer = answerer.answer(TURNS, claim(database), lambda: None)
+    answer = answerer.answer(TURNS, claim(database))
     assert answer.text == f"{SECTION.text}\n\n{PARTLY}"
     (trace,) = find_rows(database, "traces")
     assert (trace.answer, trace.settings["failed_legs"]) == (answer.text, ["dense"])
@@ -138,7 +136,7 @@ def test_after_half_a_search_nothing_is_said_of_what_the_documents_hold(
 ) -> None:
     answerer = Answerer(retriever=cast(Retriever, FindsByHalves(database)), generator=Says())
     turns = (Turn(speaker="user", text="is there nothing?"),)
-    answer = answerer.answer(turns, claim(database), lambda: None)
+    answer = answerer.answer(turns, claim(database))
     assert answer.abstained_because == "BELOW_FLOOR"
     assert answer.text == answer.text_for_others == NO_TELLING
 
@@ -146,7 +144,7 @@ def test_after_half_a_search_nothing_is_said_of_what_the_documents_hold(
 def test_what_nobody_has_read_is_not_said_to_be_missing(database: Database) -> None:
     retriever = cast(Retriever, FindsOne(database))
     answerer = Answerer(retriever=retriever, generator=IsAway(), quoter=QuotesNothing())
-    answer = answerer.answer(TURNS, claim(database), lambda: None)
+    answer = answerer.answer(TURNS, claim(database))
     assert (answer.abstained_because, answer.text) == ("UNSUPPORTED", UNREAD)
     (trace,) = find_rows(database, "traces")
     assert (trace.settings["instead_of"], trace.settings["error_class"]) == ("away", "TimeoutError")
@@ -159,5 +157,5 @@ def test_what_is_found_does_not_undo_that_the_question_was_deleted(
     trace_id = traces.claim(database, Arrival(question="how long?", surface="slack", **where))
     assert trace_id is not None
     assert traces.save_deletion(database, **where) == []
-    answerer.answer(TURNS, trace_id, lambda: None)
+    answerer.answer(TURNS, Kept(database=database, trace_id=trace_id))
     assert traces.is_deleted(database, trace_id)

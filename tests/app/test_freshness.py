@@ -9,7 +9,7 @@ import pytest
 from sqlalchemy import text
 
 from app import blocks, confirming, freshness, successors
-from app.answering import Answerer, Stage, Writing
+from app.answering import Answerer, Kept, Stage, Writing
 from app.config import Settings
 from app.freshness import Replaced
 from app.generate.anthropic import Claude
@@ -385,7 +385,8 @@ def answer(
     assert trace_id is not None
     tell = (lambda stage: None) if stages is None else stages.append
     turns = [Turn(speaker="user", text=question)]
-    return answerer.answer(turns, trace_id, lambda: None, tell)
+    kept = Kept(database=retriever.database, trace_id=trace_id)
+    return answerer.answer(turns, kept, tell)
 
 
 @pytest.mark.parametrize("kind", list(TOPICS))

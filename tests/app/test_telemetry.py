@@ -22,6 +22,7 @@ SECRETS = ("zanzibar", "carry", "leave", "xoxb-1-secret")
 ANSWER = f"""
 from datetime import UTC, datetime, timedelta
 from app import parts, telemetry, traces
+from app.answering import Kept
 from app.config import load_settings
 from app.database import open_database
 from app.records import Arrival, Turn
@@ -38,7 +39,7 @@ with telemetry.recording(settings):
     with telemetry.question(
         trace_id, tenant_id="acme", attempt=2, waiting_since=waiting_since
     ) as root:
-        answerer.answer(turns, trace_id, lambda: None)
+        answerer.answer(turns, Kept(database=database, trace_id=trace_id))
         try:
             with span("post"):
                 raise ValueError("xoxb-1-secret")
