@@ -310,8 +310,6 @@ class _Attempt:
         self, answer: Answer, settings: Mapping[str, object], stage_ms: Mapping[str, float]
     ) -> None:
         """Keep the answer, and what the asker is to be told of it."""
-        if self._attempts.is_stopping.is_set():
-            raise _Stopping("Footnote stops.")
         is_worth_it = bool(answer.citations) and answer.is_sure
         # It was not meant for us: nobody is to read it among what went unanswered.
         if self._arrival.is_unasked and not is_worth_it and self._forget():
@@ -543,6 +541,7 @@ class _Attempt:
         """
         if self._begun.attempt == 1 and not self._stream.may_be_lost:
             return
+        posting.clear_working(self._client, self._arrival)
         try:
             left = [
                 own.ts

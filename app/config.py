@@ -96,7 +96,9 @@ class Settings(BaseSettings):
     anthropic_api_key: Secret | None = Field(None, description="Unset: answers are quoted")
     anthropic_base_url: Url | None = Field(None, description="Another base URL of the Messages API")
     answer_model: Word = Field("claude-sonnet-5-5", description="Claude model that writes answers")
-    answer_timeout_s: float = Field(60, gt=0, description="Longest wait for Claude, all tries together")
+    answer_timeout_s: float = Field(
+        60, gt=0, description="Longest wait for Claude, all tries together"
+    )
     rewrite_model: Word = Field(
         "claude-haiku-5-5", description="Claude model that rewords questions"
     )

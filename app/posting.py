@@ -242,10 +242,7 @@ def replace(client: WebClient, arrival: Arrival, ts: str, message: Message, part
     earlier one goes. Raises as post does.
     """
     try:
-        try:
-            change(client, str(arrival.channel_id), ts, message)
-        except CONNECTION_FAULTS:  # once more: a change made twice is the same change
-            change(client, str(arrival.channel_id), ts, message)
+        change(client, str(arrival.channel_id), ts, message, metadata=_build_metadata(part))
     except SlackApiError as error:
         if find_wait(error, 0) is not None:
             raise
@@ -528,13 +525,21 @@ def share(client: WebClient, channel_id: str, message: Message, file: File) -> N
         raise PostLost("Slack's answer to a file got lost.") from error
 
 
-def change(client: WebClient, channel_id: str, ts: str, message: Message) -> None:
+def change(
+    client: WebClient,
+    channel_id: str,
+    ts: str,
+    message: Message,
+    *,
+    metadata: Mapping[str, Any] | None = None,
+) -> None:
     """Put a message into the place of an earlier one of ours."""
     client.chat_update(
         channel=channel_id,
         ts=ts,
         text=message.text,
         blocks=list(message.blocks),
+        metadata=dict(metadata) if metadata else None,
         parse="none",  # its default is another one than of a post
         link_names=False,
     )

@@ -1,6 +1,7 @@
 """What every process has that answers, whichever workspaces it is for, and how it ends."""
 
 import logging
+import os
 import signal
 import threading
 from collections.abc import Callable
@@ -73,8 +74,12 @@ class Process:
                     log.info("Footnote stops")
             finally:
                 close()
-                worker.close(WORK_TIMEOUT_S)
+                has_ended = worker.close(WORK_TIMEOUT_S)
         self.database.close()
+        if not has_ended:
+            log.warning("Footnote ends before what waits for Slack or a model")
+            logging.shutdown()
+            os._exit(0)  # Python would wait for those threads
 
     def showing(self) -> AbstractContextManager[object]:
         """With PORT set, show how a process is that hears nothing from Slack."""

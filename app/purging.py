@@ -100,6 +100,11 @@ def purge_page(connection: Connection, page: Key) -> Purged:
     run = _Runner(connection, values)
     answered = connection.execute(text(_FIND_ANSWERS), values).all()
     values["trace_ids"] = [row.trace_id for row in answered]
+    # What is not told yet is answered anew.
+    run("""
+        UPDATE traces SET outbox = NULL, outcome = 'pending'
+        WHERE trace_id = ANY(:trace_ids) AND outbox IS NOT NULL AND outcome <> 'failed'
+    """)
     counts = {
         "answers": run("""
             UPDATE traces SET answer = :told, citations = '[]', settings = settings - 'nearest'

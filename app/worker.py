@@ -86,11 +86,14 @@ class Worker:
             return Check(is_ok=False, text="It takes up no questions, for want of the database.")
         return Check(is_ok=True, text=f"It is at {len(self._at_work)} of {self._concurrency}.")
 
-    def close(self, timeout_s: float) -> None:
-        """Take up nothing more, finish what is begun, and give back what is not done in time."""
+    def close(self, timeout_s: float) -> bool:
+        """Take up nothing more, finish what is begun, and give back what is not done in time.
+
+        Gives whether all has ended: a thread may still wait for Slack or a model, for nothing.
+        """
         self._is_closing.set()
         if not self._thread.is_alive():
-            return
+            return not self._at_work
         self._ask_to_stop()
         is_over = self._wait_for_work(timeout_s)
         if not is_over:
@@ -103,6 +106,7 @@ class Worker:
         if self._thread.is_alive() and self._loop is not None:
             self._loop.call_soon_threadsafe(_leave_jobs)
             self._thread.join(END_S)
+        return is_over
 
     @property
     def _worker_id(self) -> int | None:
@@ -151,7 +155,6 @@ class Worker:
         url = self._database.engine.url.set(drivername="postgresql")
         connector = PsycopgConnector(
             conninfo=url.render_as_string(hide_password=False),
-            kwargs={"connect_timeout": round(CONNECT_S)},
             min_size=1,
             max_size=2,
             timeout=CONNECT_S,
