@@ -346,14 +346,8 @@ def refuse(connection: Connection, trace_id: UUID, error_class: str, outbox: Out
     )
 
 
-def forget(database: Database, trace_id: UUID) -> None:
-    """Delete a trace, so that its message counts as never seen."""
-    with database.unrestricted.transaction() as connection:
-        drop(connection, trace_id)
-
-
 def drop(connection: Connection, trace_id: UUID) -> None:
-    """As forget, in a transaction that does more."""
+    """Delete a trace, so that its message counts as never seen."""
     connection.execute(
         text("DELETE FROM traces WHERE trace_id = :trace_id"), {"trace_id": trace_id}
     )
@@ -538,12 +532,6 @@ def is_deleted(database: Database, trace_id: UUID) -> bool:
                 {"trace_id": trace_id},
             ).scalar()
         )
-
-
-def reopen(database: Database, trace_id: UUID, question: str) -> None:
-    """Have a trace begin again with the question as it reads now, as begin_anew does."""
-    with database.unrestricted.transaction() as connection:
-        begin_anew(connection, trace_id, question)
 
 
 def begin_anew(connection: Connection, trace_id: UUID, question: str) -> None:

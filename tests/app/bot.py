@@ -10,7 +10,7 @@ from uuid import UUID
 from slack_bolt import App
 from sqlalchemy import text
 
-from app import posting, queueing
+from app import posting, queueing, traces
 from app.answering import Keeping, Searching, Tell, Writing
 from app.attempts import Answering, Attempts
 from app.channels import ChannelMode
@@ -25,6 +25,7 @@ from app.worker import Worker
 from retrieval.db import Database
 from tests.stand_ins.recording import Recording
 from tests.stand_ins.slack import SlackStandIn
+from tests.stand_ins.slack_workspace import TEAM_ID
 
 if TYPE_CHECKING:  # takes seconds to import
     from retrieval.retrieve import Retriever
@@ -184,9 +185,9 @@ class Bot:
     def ask(self, question: str, **more: Any) -> Json:
         """Mention the bot with a question; the message with its answer."""
         event = self.mention(question, **more)
-        before = len(self.ended.having())
-        self.slack.send_event(event)
-        self.ended.wait_for(count=before + 1)
+        self.slack.wait_for_ack(self.slack.send_event(event))
+        trace_id = traces.find_by_message(self.database, TEAM_ID, "C1", event["ts"])
+        self.ended.wait_for(lambda ended: ended == trace_id)
         return self.slack.messages("C1", event.get("thread_ts", event["ts"]))[-1]
 
 

@@ -8,6 +8,7 @@ from uuid import UUID
 
 from sqlalchemy import text
 
+from app import traces
 from app.feedback import Complaint, save_complaint
 from app.records import Citation
 from retrieval import audiences
@@ -55,6 +56,12 @@ def ask(
     with database.transaction() as connection:
         trace_id: UUID = connection.execute(statement, values).scalar_one()
     return trace_id
+
+
+def reopen(database: Database, trace_id: UUID, question: str) -> None:
+    """Have a question begin again as it was edited."""
+    with database.unrestricted.transaction() as connection:
+        traces.begin_anew(connection, trace_id, question)
 
 
 def add_page(

@@ -13,6 +13,7 @@ from app.records import Arrival
 from app.stats import Scope, Viewer
 from retrieval.db import Database
 from tests.app.bot import find_rows
+from tests.app.questions import reopen
 
 
 @pytest.fixture
@@ -111,7 +112,7 @@ def test_what_was_taken_back_is_neither_flagged_nor_among_the_votes_on_an_old_an
         database, Scope(), viewer=Viewer(is_admin=True), settings=Settings()
     ).counts
     assert (counts.flagged, counts.helpful) == (0, 1)
-    traces.reopen(database, trace_id, "how far?")
+    reopen(database, trace_id, "how far?")
     (trace,) = find_rows(database, "traces")
     assert [vote["user_id"] for vote in trace.settings["before"]["votes"]] == ["U2"]
 

@@ -5,12 +5,13 @@ from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier
 from typing import Any
+from uuid import UUID
 
 import pytest
 from sqlalchemy import text
 
-from app import posting, traces
-from app.jobs import SMALL_TALK
+from app import traces
+from app.attempts import SMALL_TALK
 from app.limits import Limits
 from app.records import Arrival
 from retrieval.db import Database
@@ -131,42 +132,69 @@ def claim(database: Database, number: int, **more: Any) -> Any:
     return arrival, traces.claim(database, arrival)
 
 
-def build_limits(slack: SlackStandIn, database: Database, per_person: int) -> Limits:
-    client = posting.build_client(slack.bot_token, slack.api_url)
-    return Limits(client, database, per_person=per_person, per_channel=1_000)
+def refuses(database: Database, per_person: int, arrival: Arrival, trace_id: UUID) -> bool | None:
+    """Whether a question is one too many; None where its asker was told so before."""
+    limits = Limits(per_person=per_person, per_channel=1_000)
+    with database.unrestricted.transaction() as connection:
+        refusal = limits.find_refusal(connection, arrival, trace_id)
+        if refusal is not None:
+            traces.refuse(connection, trace_id, traces.LIMITED, None)
+    return refusal is not None and (True if refusal.message else None)
 
 
-def test_of_questions_that_come_at_once_the_first_ones_are_answered(
-    slack: SlackStandIn, database: Database
-) -> None:
+def test_of_questions_that_come_at_once_the_first_ones_are_answered(database: Database) -> None:
     taken = [claim(database, number) for number in range(10)]
-    limits = build_limits(slack, database, per_person=6)
-    refused = [limits.refuses(*each) for each in taken]
-    assert refused == [False] * 6 + [True] * 4
+    refused = [refuses(database, 6, *each) for each in taken]
+    assert refused == [False] * 6 + [True] + [None] * 3
 
 
-def test_of_refusals_at_once_one_is_told(slack: SlackStandIn, database: Database) -> None:
-    limits = build_limits(slack, database, per_person=1)
+def test_people_who_ask_at_once_are_counted_one_after_the_other(bot: Bot) -> None:
+    at_once = Barrier(6)
+    written = [bot.slack.write(f"{number}?", channel_id="C1")["ts"] for number in range(6)]
+
+    def take(number: int) -> None:
+        ts = written[number]
+        arrival = Arrival(
+            question=f"{number}?",
+            surface="slack",
+            team_id="T1",
+            channel_id="C1",
+            user_id="U1",
+            message_ts=ts,
+            thread_ts=ts,
+        )
+        at_once.wait(10)
+        bot.jobs.take(arrival)
+
+    with ThreadPoolExecutor(6) as threads:
+        list(threads.map(take, range(6)))
+    bot.settle()
+    rows = find_rows(bot.database, "traces")
+    assert sorted(str(row.error_class) for row in rows) == ["Limited"] * 4 + ["None"] * 2
+
+
+def test_of_refusals_at_once_one_is_told(database: Database) -> None:
     _, *taken = [claim(database, number) for number in range(9)]
     at_once = Barrier(len(taken))
 
-    def refuse_together(each: Any) -> bool:
+    def refuse_together(each: Any) -> bool | None:
         at_once.wait()
-        return limits.refuses(*each)
+        return refuses(database, 1, *each)
 
     with ThreadPoolExecutor(len(taken)) as threads:
-        assert all(threads.map(refuse_together, taken))
-    assert len(slack.calls("chat.postEphemeral")) == 1
+        told = list(threads.map(refuse_together, taken))
+    assert sorted(told, key=str) == [None] * 7 + [True]
 
 
-def test_greetings_and_other_tenants_do_not_count(slack: SlackStandIn, database: Database) -> None:
+def test_greetings_and_other_tenants_do_not_count(database: Database) -> None:
     other = Database(database.engine.url.render_as_string(hide_password=False), tenant_id="other")
     for number in range(5):
         claim(other, number)
         _, trace_id = claim(database, number)
-        traces.save_small_talk(database, trace_id, "greeting", SMALL_TALK["greeting"])
-    limits = build_limits(slack, database, per_person=1)
-    assert not limits.refuses(*claim(database, 7))
+        settings = {"small_talk": "greeting"}
+        answer = SMALL_TALK["greeting"]
+        traces.save_answer(database, trace_id, answer, settings=settings, stage_ms={})
+    assert not refuses(database, 1, *claim(database, 7))
     other.close()
 
 
@@ -179,16 +207,14 @@ OLDER = """
 """
 
 
-def test_counting_reads_indexes_alone_under_row_level_security(
-    slack: SlackStandIn, database: Database
-) -> None:
+def test_counting_reads_indexes_alone_under_row_level_security(database: Database) -> None:
     with database.engine.begin() as connection:
         connection.execute(text(OLDER))
         connection.execute(text("ANALYZE traces"))
     taken = claim(database, 1)
 
     def count() -> None:
-        assert not build_limits(slack, database, per_person=100).refuses(*taken)
+        assert not refuses(database, 100, *taken)
 
     lines = explain(database.unrestricted, count)
     scans = {word for line in lines if "Index Scan" in line for word in line.split()}

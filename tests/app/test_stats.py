@@ -10,12 +10,12 @@ from app import feedback, stats
 from app.config import Settings
 from app.records import Answer, Arrival
 from app.stats import Cost, Counts, Gap, Gaps, Scope, SetRuns, Source, Stats, Viewer
-from app.traces import claim, reopen, save_answer, save_retrieval
+from app.traces import claim, save_answer, save_retrieval
 from retrieval.db import Database
 from retrieval.records import Query, Retrieval
 from tests.app import eval_runs
 from tests.app.nights import know_cases, restrict_case
-from tests.app.questions import add_page, add_run, ask, complain
+from tests.app.questions import add_page, add_run, ask, complain, reopen
 
 EVERYTHING = Viewer(is_admin=True)
 
@@ -114,7 +114,9 @@ def test_what_was_billed_before_an_edit_counts_too(database: Database) -> None:
     assert (loaded.input_tokens, loaded.output_tokens) == (1_030, 104)
     assert loaded.cost == Cost(usd=pytest.approx(once))
     answer = Answer(text="9 km.", tokens={"input": 2_000, "output": 200})
-    save_answer(database, trace_id, answer, settings={"generator": "claude-b"}, stage_ms={})
+    save_answer(
+        database, trace_id, answer, settings={"generator": "claude-b"}, stage_ms={}, attempt=1
+    )
     loaded = load(database, prices=PRICES).counts
     assert (loaded.input_tokens, loaded.output_tokens) == (3_030, 304)
     assert loaded.cost == Cost(usd=pytest.approx(once + (2_000 * 1 + 200 * 5) / 1e6))

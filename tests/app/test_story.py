@@ -15,7 +15,7 @@ from app.story import Kept, Story
 from retrieval.db import Database
 from retrieval.errors import ConfigError
 from tests.app.jobs_kept import add_job, add_worker
-from tests.app.questions import add_page, ask
+from tests.app.questions import add_page, ask, reopen
 
 TS, ANSWER_TS, THREAD_TS = "1767225601.000002", "1767225603.000004", "1767225600.000001"
 
@@ -209,7 +209,7 @@ def test_an_edited_question_is_told_as_it_was_before(database: Database) -> None
     trace_id = ask(database, "answered", question="how long?")
     feedback.vote(database, trace_id, "U2", -1)
     asked_at = load(database, trace_id).asked_at
-    traces.reopen(database, trace_id, "how long for part-timers?")
+    reopen(database, trace_id, "how long for part-timers?")
     told = load(database, trace_id)
     assert told.question == "how long for part-timers?" and told.before is not None
     assert told.before.question == "how long?" and told.before.votes == 1

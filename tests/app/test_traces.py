@@ -13,7 +13,7 @@ from retrieval import audiences
 from retrieval.db import Database
 from retrieval.records import Hit, Leg, Query, Retrieval
 from tests.app.plans import explain
-from tests.app.questions import add_page, ask
+from tests.app.questions import add_page, ask, reopen
 from tests.retrieval.candidates import candidate
 
 
@@ -120,5 +120,5 @@ def test_the_vector_of_a_question_is_kept_until_it_is_edited(database: Database)
     found = retrieved("how long?", vector=(0.5, -0.25, 0.0))
     traces.save_retrieval(database, trace_id, found, tokens={})
     assert load(database, trace_id, "embedding").to_list() == [0.5, -0.25, 0.0]
-    traces.reopen(database, trace_id, "how much?")
+    reopen(database, trace_id, "how much?")
     assert load(database, trace_id, "embedding") is None

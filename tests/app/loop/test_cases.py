@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from sqlalchemy import Connection, text
 
-from app import feedback, traces
+from app import feedback
 from app.loop import cases
 from app.loop.cases import HELD_OUT
 from retrieval.db import Database
@@ -189,7 +189,7 @@ def test_an_edited_question_makes_a_case_beside_the_approved_one_that_it_was(
     before = ask_flagged(database, "how long?")
     cases.approve(database, before.case_id, "U7")
     (trace_id,) = before.trace_ids
-    traces.reopen(database, trace_id, "how much?")
+    questions.reopen(database, trace_id, "how much?")
     feedback.vote(database, trace_id, "U1", -1)
     after = find(database, trace_id)
     assert after.question == "how much?" and after.case_id != before.case_id

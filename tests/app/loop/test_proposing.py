@@ -8,7 +8,7 @@ from uuid import UUID
 import pytest
 from sqlalchemy import Connection, text
 
-from app import feedback, traces
+from app import feedback
 from app.loop import casefiles, cases, proposing
 from retrieval.db import Database
 from retrieval.metrics import Gold
@@ -211,7 +211,7 @@ def add_vote(connection: Connection, trace_id: UUID) -> None:
     [
         lambda database, trace_id: feedback.vote(database, trace_id, "U1", 1),
         lambda database, trace_id: feedback.take_back(database, trace_id, "U1", -1),
-        lambda database, trace_id: traces.reopen(database, trace_id, "how much?"),
+        lambda database, trace_id: questions.reopen(database, trace_id, "how much?"),
         delete,
     ],
     ids=["voted for", "taken back", "edited", "deleted"],
@@ -352,7 +352,7 @@ def test_an_answer_by_hand_is_none_to_the_question_as_it_was_edited(
     case_id = proposing.propose_reply(database, reply(trace_id=trace_id))
     if is_approved:
         cases.approve(database, case_id, "U7")
-    traces.reopen(database, trace_id, "where is the key?")
+    questions.reopen(database, trace_id, "where is the key?")
     assert cases.find(database, trace_id) is None
     flag(database, trace_id)
     assert find(database, trace_id).question == "where is the key?"
