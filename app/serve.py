@@ -85,7 +85,13 @@ def run(settings: Settings) -> None:
     else:
         ear = Hearing(tenant.bolt, app_token, partial(give_up, process.stop))
         hearing = connected(ear, process)
-    schedules = build_schedules(process, lambda: tenant.client, lambda: [settings.tenant_id])
+    schedules = build_schedules(
+        settings,
+        process.answerer.retriever,
+        process.stop,
+        lambda: tenant.client,
+        lambda: [settings.tenant_id],
+    )
     with schedules:
         serve(process, tenant, hearing)
 
@@ -166,7 +172,9 @@ def build_tenant(
 
 @contextmanager
 def build_schedules(
-    process: Process,
+    settings: Settings,
+    retriever: "Retriever",
+    stop: threading.Event,
     find_client: Callable[[], WebClient | None],
     list_tenants: Callable[[], Iterable[str]],
 ) -> Iterator[None]:
@@ -178,7 +186,6 @@ def build_schedules(
     """
     from app.loop import nightly
 
-    settings, stop, retriever = process.settings, process.stop, process.answerer.retriever
     database = retriever.database.unhurried
     retriever = replace(retriever, database=database)
 

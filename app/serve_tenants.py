@@ -57,7 +57,9 @@ def run(settings: Settings) -> None:
         client=posting.build_client("", settings.slack_api_url),
     )
     schedules = serve.build_schedules(
-        process,
+        settings,
+        process.answerer.retriever,
+        process.stop,
         partial(tenants.find_client, settings.tenant_id),
         lambda: {settings.tenant_id, *retention.list_workspaces(process.database)},
     )

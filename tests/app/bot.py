@@ -166,10 +166,12 @@ class Bot:
         self.close(timeout_s=30)
 
     def _has_jobs(self) -> bool:
-        with self.database.transaction() as connection:
-            return bool(
-                connection.execute(text("SELECT count(*) FROM procrastinate_jobs")).scalar()
-            )
+        jobs = text("SELECT count(*) FROM procrastinate_jobs")
+        try:
+            with self.database.transaction() as connection:
+                return bool(connection.execute(jobs).scalar())
+        except SQLAlchemyError:  # nothing can be kept in a database that is not there
+            return False
 
     def close(self, timeout_s: float) -> None:
         """Take up nothing more, as a process does that stops."""
