@@ -9,6 +9,7 @@ from uuid import UUID
 
 from slack_bolt import App
 from sqlalchemy import text
+from sqlalchemy.exc import SQLAlchemyError
 
 from app import posting, queueing, traces
 from app.answering import Keeping, Searching, Tell, Writing
