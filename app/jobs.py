@@ -17,6 +17,7 @@ from app import blocks, escalation, posting, queueing, traces
 from app.limits import Limits, Refusal
 from app.outbox import Outbox
 from app.places import Places
+from app.queueing import Ids
 from app.records import Arrival
 from app.rights import Rights
 from retrieval import db
@@ -99,8 +100,9 @@ class Jobs:
             refusal = self._limits.find_refusal(connection, arrival, trace_id, is_edited=True)
             if refusal is None:
                 traces.begin_anew(connection, trace_id, arrival.question)
-                load = queueing.find_load(connection, self._queue, trace_id)
-                self._add_job(connection, trace_id, load.round)
+                ids = self._build_ids(arrival, trace_id)
+                load = queueing.find_load(connection, self._queue, ids)
+                queueing.defer(connection, self._queue, ids, round=load.round)
             return trace_id, refusal
 
         place = (str(arrival.team_id), str(arrival.channel_id), str(arrival.message_ts))
@@ -161,33 +163,33 @@ class Jobs:
 
     def _defer(self, connection: Connection, arrival: Arrival, trace_id: UUID) -> None:
         """Have a question answered or, where it is one too many, its asker told."""
-        load = queueing.find_load(connection, self._queue, trace_id)
+        ids = self._build_ids(arrival, trace_id)
+        load = queueing.find_load(connection, self._queue, ids)
         refusal = self._limits.find_refusal(connection, arrival, trace_id)
         told: Outbox | None
         is_busy = load.waiting >= MOST_WAITING
         if refusal is None and not is_busy:
-            self._add_job(connection, trace_id, load.round)
+            queueing.defer(connection, self._queue, ids, round=load.round)
         elif arrival.is_unasked:
             traces.drop(connection, trace_id)
         elif refusal is not None:
             message = refusal.message
             told = None if message is None else Outbox(messages=(message,), is_private=True)
-            self._refuse(connection, trace_id, traces.LIMITED, told)
+            self._refuse(connection, ids, traces.LIMITED, told)
         else:
             told = Outbox(messages=(blocks.build_notice(posting.BUSY),))
-            self._refuse(connection, trace_id, traces.BUSY, told)
+            self._refuse(connection, ids, traces.BUSY, told)
 
     def _refuse(
-        self, connection: Connection, trace_id: UUID, error_class: str, told: Outbox | None
+        self, connection: Connection, ids: Ids, error_class: str, told: Outbox | None
     ) -> None:
-        log.info("Question %s is not taken up: %s", trace_id, error_class)
-        traces.refuse(connection, trace_id, error_class, told)
+        log.info("Question %s is not taken up: %s", ids.trace_id, error_class)
+        traces.refuse(connection, UUID(ids.trace_id), error_class, told)
         if told is not None:
-            self._add_job(connection, trace_id, queueing.AT_ONCE)
+            queueing.defer(connection, self._queue, ids)
 
-    def _add_job(self, connection: Connection, trace_id: UUID, round: int) -> None:
-        ids = {"trace_id": str(trace_id), "tenant_id": self._database.tenant_id}
-        queueing.defer(connection, self._queue, ids, round=round)
+    def _build_ids(self, arrival: Arrival, trace_id: UUID) -> Ids:
+        return queueing.build_ids(trace_id, self._database.tenant_id, arrival)
 
     def _note(self, arrival: Arrival, trace_id: UUID | None, what: str) -> None:
         if trace_id is not None:

@@ -47,9 +47,12 @@ class Places:
         self._thread: threading.Thread | None = None
 
     def show(self, arrival: Arrival, trace_id: UUID) -> None:
-        """Show who asks their place, and how it changes, if they have to wait."""
-        if self._is_over.is_set():
-            return
+        """Show who asks their place, and how it changes, if they have to wait; returns at once."""
+        with self._lock:
+            if not self._is_over.is_set():
+                self._executor.submit(self._show, arrival, trace_id)
+
+    def _show(self, arrival: Arrival, trace_id: UUID) -> None:
         try:
             ahead = queueing.count_ahead(self._database, self._queue, trace_id)
             workers = queueing.count_workers(self._database)
@@ -68,7 +71,8 @@ class Places:
 
     def close(self) -> None:
         """Tell nothing more; whoever takes the questions up shows what becomes of them."""
-        self._is_over.set()
+        with self._lock:
+            self._is_over.set()
         self._executor.shutdown()
 
     def _refresh(self) -> None:

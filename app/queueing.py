@@ -5,8 +5,7 @@ as in fair queueing by virtual start times: each person and each channel has one
 round, so that whoever asks many waits for their own and not for others' to end.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import timedelta
 from hashlib import sha256
 from uuid import UUID
@@ -14,6 +13,7 @@ from uuid import UUID
 from procrastinate import App, SyncPsycopgConnector
 from sqlalchemy import Connection, text
 
+from app.records import Arrival
 from retrieval.db import Database
 
 TASK = "answer"
@@ -40,43 +40,51 @@ def name(deployment: str) -> str:
     return f"answers-{sha256(deployment.encode()).hexdigest()[:16]}"
 
 
-def find_load(connection: Connection, queue: str, trace_id: UUID) -> Load:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ids:
+    """All that a job holds."""
+
+    trace_id: str
+    tenant_id: str
+    person: str  # who asks, and where: by these its round is found
+    place: str
+
+
+def build_ids(trace_id: UUID, tenant_id: str, arrival: Arrival) -> Ids:
+    """What the job of a question holds."""
+    return Ids(
+        trace_id=str(trace_id),
+        tenant_id=tenant_id,
+        person=f"{arrival.team_id} {arrival.user_id}",
+        place=f"{arrival.team_id} {arrival.channel_id}",
+    )
+
+
+def find_load(connection: Connection, queue: str, ids: Ids) -> Load:
     """How much is waiting, and in which round a question comes that is in no job yet.
 
     It is behind the last one of its person and of its channel, and no earlier than what waits.
     """
     row = connection.execute(
         text("""
-            WITH open AS (
-                SELECT -priority AS round, status, traces.team_id, traces.user_id,
-                       traces.channel_id
-                FROM procrastinate_jobs AS jobs
-                LEFT JOIN traces ON traces.trace_id = CAST(jobs.args ->> 'trace_id' AS uuid)
-                WHERE queue_name = :queue AND status IN ('todo', 'doing')
-            )
             SELECT count(*) FILTER (WHERE status = 'todo') AS waiting,
                    1 + greatest(
-                       min(round) FILTER (WHERE status = 'todo' AND round > 0) - 1,
-                       max(round) FILTER (WHERE open.team_id = own.team_id
-                                          AND (open.user_id = own.user_id
-                                               OR open.channel_id = own.channel_id)),
+                       min(-priority) FILTER (WHERE status = 'todo' AND priority < 0) - 1,
+                       max(-priority) FILTER (WHERE args ->> 'person' = :person
+                                              OR args ->> 'place' = :place),
                        0) AS round
-            FROM (SELECT * FROM traces WHERE trace_id = :trace_id) AS own
-            LEFT JOIN open ON true
-            GROUP BY own.trace_id
+            FROM procrastinate_jobs
+            WHERE queue_name = :queue AND status IN ('todo', 'doing')
         """),
-        {"queue": queue, "trace_id": trace_id},
+        {"queue": queue, "person": ids.person, "place": ids.place},
     ).one()
     return Load(waiting=row.waiting, round=row.round)
 
 
-def defer(
-    connection: Connection, queue: str, ids: Mapping[str, str], *, round: int = AT_ONCE
-) -> None:
+def defer(connection: Connection, queue: str, ids: Ids, *, round: int = AT_ONCE) -> None:
     """Have a worker take up a question once the transaction is over.
 
-    ids are the job's: trace_id and tenant_id. Several jobs of one question may be at work at once:
-    of their attempts the latest counts.
+    Several jobs of one question may be at work at once: of their attempts the latest counts.
     """
     _DEFERRING.configure_task(
         TASK,
@@ -84,7 +92,7 @@ def defer(
         priority=-round,
         connection=connection.connection.driver_connection,
         allow_unknown=True,
-    ).defer(**ids)
+    ).defer(**asdict(ids))
 
 
 def count_ahead(database: Database, queue: str, trace_id: UUID) -> int | None:

@@ -181,7 +181,7 @@ class Worker:
                 self._current.stop()
             await running
 
-    def _do(self, context: JobContext, tenant_id: str, trace_id: str) -> None:
+    def _do(self, context: JobContext, /, tenant_id: str, trace_id: str, **_: str) -> None:
         job_id = context.job.id
         assert job_id is not None  # only a job that was never deferred has none
         with self._changed:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import count
-from uuid import UUID
+from uuid import UUID, uuid4
 
 import pytest
 from sqlalchemy import text
@@ -31,8 +31,8 @@ def ask(database: Database, user_id: str, channel_id: str) -> UUID:
     with database.unrestricted.transaction() as connection:
         trace_id = traces.add(connection, arrival, database.tenant_id)
         assert trace_id is not None
-        load = queueing.find_load(connection, QUEUE, trace_id)
-        ids = {"trace_id": str(trace_id), "tenant_id": database.tenant_id}
+        ids = queueing.build_ids(trace_id, database.tenant_id, arrival)
+        load = queueing.find_load(connection, QUEUE, ids)
         queueing.defer(connection, QUEUE, ids, round=load.round)
     return trace_id
 
@@ -92,9 +92,10 @@ def test_who_comes_later_is_not_before_what_has_waited_long(database: Database) 
 
 def test_what_is_only_to_be_told_is_told_first(database: Database) -> None:
     waiting = ask(database, "U1", "C1")
-    told = traces.claim(database, Arrival(question="one too many"))
+    told = uuid4()
+    ids = queueing.build_ids(told, "acme", Arrival(question="one too many"))
     with database.unrestricted.transaction() as connection:
-        queueing.defer(connection, QUEUE, {"trace_id": str(told), "tenant_id": "acme"})
+        queueing.defer(connection, QUEUE, ids)
     assert list_order(database) == [told, waiting]
 
 
@@ -131,8 +132,10 @@ def test_a_job_that_nobody_is_at_is_handed_back(database: Database) -> None:
 
 def test_a_question_and_its_job_are_one_transaction(database: Database) -> None:
     with pytest.raises(ZeroDivisionError), database.unrestricted.transaction() as connection:
-        trace_id = traces.add(connection, Arrival(question="how?"), database.tenant_id)
-        queueing.defer(connection, QUEUE, {"trace_id": str(trace_id), "tenant_id": "acme"})
+        arrival = Arrival(question="how?")
+        trace_id = traces.add(connection, arrival, database.tenant_id)
+        assert trace_id is not None
+        queueing.defer(connection, QUEUE, queueing.build_ids(trace_id, "acme", arrival))
         raise ZeroDivisionError
     assert fetch(database) is None
-    assert trace_id is not None and traces.begin(database, trace_id) is None
+    assert traces.begin(database, trace_id) is None

@@ -12,6 +12,7 @@ from sqlalchemy import text
 
 from app import queueing
 from app.attempts import Again
+from app.records import Arrival
 from app.worker import MOST_FAULTS, Worker
 from retrieval.db import Database
 from tests.stand_ins.recording import Recording
@@ -63,7 +64,7 @@ def working(database: Database, work: Work, **more: Any) -> Iterator[Worker]:
 def defer(database: Database, *, tenant_id: str = "acme", queue: str = QUEUE) -> Question:
     trace_id = uuid4()
     with database.unrestricted.transaction() as connection:
-        ids = {"trace_id": str(trace_id), "tenant_id": tenant_id}
+        ids = queueing.build_ids(trace_id, tenant_id, Arrival(question="how?"))
         queueing.defer(connection, queue, ids, round=1)
     return tenant_id, trace_id
 
