@@ -99,7 +99,7 @@ def build(settings: Settings) -> Process:
     metrics.watch(database, find_queue(settings))
     answerer = parts.follow_index(parts.build_answerer(settings, database))
     stop = threading.Event()
-    _stop_on_signals(stop)
+    stop_on_signals(stop)
     looks = {
         "database": partial(health.check_database, database),
         "models": partial(health.check_models, answerer.retriever),
@@ -119,7 +119,7 @@ def find_queue(settings: Settings) -> str:
     return queueing.name(settings.slack_client_id or settings.tenant_id)
 
 
-def _stop_on_signals(stop: threading.Event) -> None:
+def stop_on_signals(stop: threading.Event) -> None:
     """Have SIGTERM and SIGINT set stop; a second one ends the process at once."""
 
     def ask_to_stop(number: int, _: object) -> None:

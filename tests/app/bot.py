@@ -99,6 +99,7 @@ class Bot:
         *,
         retriever: "Retriever | None" = None,
         answerer: Answering | None = None,
+        is_working: bool = True,
         **more: Any,
     ) -> None:
         """An answerer answers in the place of given answers; more are further settings."""
@@ -145,7 +146,8 @@ class Bot:
             taken_over=self.metrics.taken_over.inc,
             poll_s=0.05,
         )
-        self.worker.start()
+        if is_working:
+            self.worker.start()
         self.app: App = build_app(
             client,
             database=database,
@@ -203,9 +205,12 @@ def connected(
     **more: Any,
 ) -> Iterator[Bot]:
     bot = Bot(slack, database, experts, channels, **more)
-    with slack.connected(bot.app):
-        yield bot
-        bot.settle()
+    try:
+        with slack.connected(bot.app):
+            yield bot
+            bot.settle()
+    finally:
+        bot.close(timeout_s=0)
 
 
 def find_rows(database: Database, table: str) -> list[Any]:

@@ -402,7 +402,7 @@ def test_what_fails_is_told_in_one_fixed_sentence(
 ) -> None:
     unreachable = Database("postgresql://nobody@127.0.0.1:1/none", tenant_id="acme")
     sentence = posting.NOT_DONE.split("{")[0]
-    with connected(slack, unreachable) as bot:
+    with connected(slack, unreachable, is_working=False) as bot:
         message = slack.write("the queue", channel_id="C1")
         action = {"type": "feedback_buttons", "action_id": blocks.FEEDBACK, "value": "-1"}
         envelope_id = slack.send_block_action(

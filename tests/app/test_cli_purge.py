@@ -282,9 +282,7 @@ def told(database: Database, embedder: Embedder) -> Database:
             ),
         )
         traces.save_answer(database, trace_id, answer, settings={}, stage_ms={})
-        traces.save_answer_ts(
-            database, trace_id, f"what says {row.source}/{row.path}?", ["1767225601.000001"]
-        )
+        traces.save_answer_ts(database, trace_id, ["1767225601.000001"])
         flags.flag(database, trace_id, "U3", page=row.document_id)
     execute(database, "UPDATE eval_cases SET review_channel_id = 'CREVIEW', review_ts = '7.1'")
     return database
@@ -324,7 +322,7 @@ def test_an_answer_that_names_a_page_as_what_replaces_another_loses_its_words(
         trace_id = questions.ask(database, question=question)
         answer = Answer(text=told, citations=(cited,))
         traces.save_answer(database, trace_id, answer, settings={}, stage_ms={})
-        traces.save_answer_ts(database, trace_id, question, ["1767225601.000001"])
+        traces.save_answer_ts(database, trace_id, ["1767225601.000001"])
     questions.reopen(database, trace_id, "how much?")
     lines = purge(database, "--page", "new.md")
     assert lines[0] == "answers: 2" and "messages of ours in Slack: 1, " in "\n".join(lines)

@@ -179,7 +179,7 @@ def test_a_database_out_of_reach_is_logged_and_tells_nobody(
     slack: SlackStandIn, caplog: pytest.LogCaptureFixture
 ) -> None:
     unreachable = Database("postgresql://nobody@127.0.0.1:1/none", tenant_id="acme")
-    with connected(slack, unreachable) as bot:
+    with connected(slack, unreachable, is_working=False) as bot:
         bot.settle(open_home(bot))
     assert slack.calls("views.publish") == ()
     assert "failed" in caplog.text

@@ -304,7 +304,7 @@ def test_what_is_overheard_without_a_database_is_not_told(
     slack: SlackStandIn, caplog: pytest.LogCaptureFixture
 ) -> None:
     unreachable = Database("postgresql://nobody@127.0.0.1:1/none", tenant_id="acme")
-    with connected(slack, unreachable, channels={"C1": "questions"}) as bot:
+    with connected(slack, unreachable, channels={"C1": "questions"}, is_working=False) as bot:
         said = slack.write(ASKED, channel_id="C1")
         bot.settle(slack.send_event(said, retry_attempt=3))
     assert not slack.calls("chat.postMessage")
@@ -350,7 +350,7 @@ def test_ragstats_tells_what_is_answered_here(channel: Channel, place: str, line
     assert call.params["blocks"][-1]["text"]["text"] == f"*Here*\n{line}"
 
 
-def test_an_answer_that_may_stand_there_is_not_forgotten(
+def test_an_answer_that_may_stand_there_stands_there_once(
     slack: SlackStandIn, database: Database
 ) -> None:
     channel = Channel(slack, database, "questions")
@@ -359,7 +359,7 @@ def test_an_answer_that_may_stand_there_is_not_forgotten(
     channel.hear(message)
     channel.hear(message)  # Slack sends it again
     assert len(slack.messages("C1", message["ts"])) == 2
-    assert [trace.error_class for trace in find_rows(database, "traces")] == ["PostLost"]
+    assert [trace.outcome for trace in find_rows(database, "traces")] == ["answered"]
 
 
 def test_of_what_is_overheard_an_unsure_answer_is_not_shown(

@@ -28,7 +28,7 @@ def asked(
     if answer is not None:
         traces.save_answer(database, trace_id, Answer(text=answer), settings={}, stage_ms={})
         ts = [f"{ROOT + second}.{number:06d}" for number in range(2, 2 + messages)]
-        traces.save_answer_ts(database, trace_id, question, ts)
+        traces.save_answer_ts(database, trace_id, ts)
 
 
 def arrival(question: str, *, second: int, **more: Any) -> Arrival:

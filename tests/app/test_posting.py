@@ -9,11 +9,12 @@ from slack_sdk.errors import SlackApiError
 
 from app import posting
 from app.blocks import Message
-from app.posting import PostLost
+from app.posting import Part, PostLost
 from app.records import Arrival
 from tests.stand_ins.slack import SlackStandIn
 
 TRACE_ID = UUID("00000000-0000-0000-0000-000000000001")
+PART = Part(trace_id=TRACE_ID, key="k", number=0, count=1)
 MESSAGE = Message(
     text="30 s", blocks=({"type": "section", "text": {"type": "mrkdwn", "text": "30 s"}},)
 )
@@ -31,14 +32,15 @@ def asked(slack: SlackStandIn) -> Arrival:
 
 def test_the_ts_of_what_was_posted_comes_back(slack: SlackStandIn, client: WebClient) -> None:
     arrival = asked(slack)
-    ts = posting.post(client, arrival, MESSAGE, TRACE_ID)
+    ts = posting.post(client, arrival, MESSAGE, PART)
     (_, posted) = slack.messages("C1", arrival.thread_ts)
     assert (posted["ts"], posted["text"]) == (ts, "30 s")
-    assert posted["metadata"]["event_payload"] == {"trace_id": str(TRACE_ID)}
+    payload = {"trace_id": str(TRACE_ID), "key": "k", "number": 0, "count": 1}
+    assert posted["metadata"]["event_payload"] == payload
 
 
 def test_slack_is_told_to_add_nothing_to_a_post(slack: SlackStandIn, client: WebClient) -> None:
-    posting.post(client, asked(slack), MESSAGE, TRACE_ID)
+    posting.post(client, asked(slack), MESSAGE, PART)
     (call,) = slack.calls("chat.postMessage")
     additions = ("unfurl_links", "unfurl_media", "link_names", "parse")
     assert [call.params[name] for name in additions] == [False, False, False, "none"]
@@ -47,7 +49,7 @@ def test_slack_is_told_to_add_nothing_to_a_post(slack: SlackStandIn, client: Web
 def test_p26_a_post_waits_as_told_and_is_there_once(slack: SlackStandIn, client: WebClient) -> None:
     slack.fail_next("chat.postMessage", status=429, headers={"Retry-After": "1"})
     start = monotonic()
-    posting.post(client, asked(slack), MESSAGE, TRACE_ID)
+    posting.post(client, asked(slack), MESSAGE, PART)
     assert monotonic() - start >= 1
     assert [call.status for call in slack.calls("chat.postMessage")] == [429, 200]
     assert len(slack.messages("C1")) == 2  # the question and its answer
@@ -59,14 +61,14 @@ def test_p27_a_post_whose_answer_is_lost_is_not_repeated(
 ) -> None:
     slack.fail_next("chat.postMessage", drop_connection=True, after_storing=is_stored)
     with pytest.raises(PostLost):
-        posting.post(client, asked(slack), MESSAGE, TRACE_ID)
+        posting.post(client, asked(slack), MESSAGE, PART)
     assert len(slack.calls("chat.postMessage")) == 1
 
 
 def test_a_refused_post_says_why(slack: SlackStandIn, client: WebClient) -> None:
     slack.workspace.channels["C1"] = {"is_archived": True}
     with pytest.raises(SlackApiError, match="is_archived"):
-        posting.post(client, asked(slack), MESSAGE, TRACE_ID)
+        posting.post(client, asked(slack), MESSAGE, PART)
 
 
 def test_a_sign_that_does_not_work_is_let_be(slack: SlackStandIn, client: WebClient) -> None:

@@ -13,17 +13,20 @@ from functools import partial
 from pathlib import Path
 from queue import Queue
 from threading import Event, Thread
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import yaml
 from pydantic import SecretStr
 
 from app import health, posting, ragstats, serve, web
+from app import process as processes
+from app.answering import Answerer
 from app.config import Settings, load_settings
 from app.health import Health
 from app.hearing import Deaf, Hearing, Patience
 from app.metrics import Metrics
+from app.process import Process
 from app.tenants import Tenant
 from retrieval.db import Database
 from retrieval.errors import ConfigError
@@ -112,21 +115,36 @@ def test_a_token_in_the_environment_is_no_warning_and_others_stay(
     assert [record.getMessage() for record in caplog.records] == ["something else"]
 
 
-def build_tenant(bot: Bot) -> Tenant:
+def build_process(bot: Bot, stop: Event | None = None, **settings: Any) -> Process:
+    stop = stop or Event()
+    token = health.TokenCheck(bot.app.client)
+    looks = {"token": token.look, "database": partial(health.check_database, bot.database)}
+    return Process(
+        settings=Settings(**settings),
+        database=bot.database,
+        answerer=cast(Answerer, None),
+        metrics=bot.metrics,
+        health=Health(stop, looks),
+        stop=stop,
+    )
+
+
+def close(bot: Bot) -> None:
     client = posting.build_client(bot.slack.bot_token, bot.slack.api_url)
-    return Tenant(bolt=bot.app, jobs=bot.jobs, client=client)
+    Tenant(bolt=bot.app, attempts=bot.attempts, places=bot.places, client=client).close()
 
 
 @contextmanager
 def serving(bot: Bot, hearing: AbstractContextManager[object]) -> Iterator[Event]:
     """The bot, serving until the event is set or the block left."""
-    stop = Event()
-    thread = Thread(target=serve.serve_until, args=(stop, hearing, build_tenant(bot).close))
+    process = build_process(bot)
+    serve_it = partial(process.serve, hearing, bot.worker, partial(close, bot))
+    thread = Thread(target=serve_it)
     thread.start()
     try:
-        yield stop
+        yield process.stop
     finally:
-        stop.set()
+        process.stop.set()
         thread.join()
 
 
@@ -135,12 +153,7 @@ def connected(
 ) -> AbstractContextManager[object]:
     """Socket Mode, as run sets it up."""
     hearing = Hearing(bot.app, token or slack.app_token, Event().set)
-    check = health.TokenCheck(bot.app.client)
-    state = Health(
-        Event(),
-        {"token": check.look, "database": partial(health.check_database, bot.database)},
-    )
-    return serve.connected(hearing, state, Metrics(), Settings(**settings))
+    return serve.connected(hearing, build_process(bot, **settings))
 
 
 @contextmanager
@@ -153,7 +166,7 @@ def listening(bot: Bot, ports: Queue[int]) -> Iterator[None]:
 
 
 def test_it_stops_after_finishing_what_is_begun(slack: SlackStandIn, database: Database) -> None:
-    bot = Bot(slack, database)
+    bot = Bot(slack, database, is_working=False)
     bot.answerer.held["slow?"] = Event()
     with serving(bot, connected(slack, bot)) as stop:
         slack.send_event(bot.mention("slow?"))
@@ -167,7 +180,7 @@ def test_it_stops_so_over_http_too(
     slack: SlackStandIn, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SLACK_SIGNING_SECRET", SECRET)
-    bot = Bot(slack, database)
+    bot = Bot(slack, database, is_working=False)
     bot.answerer.held["slow?"] = Event()
     ports: Queue[int] = Queue()
     with serving(bot, listening(bot, ports)) as stop:
@@ -188,26 +201,28 @@ def assert_answered(bot: Bot) -> None:
 
 
 def test_a_refused_app_token_is_told_by_its_name(slack: SlackStandIn, database: Database) -> None:
-    bot = Bot(slack, database)
+    bot = Bot(slack, database, is_working=False)
+    refused = connected(slack, bot, "xapp-wrong")
     with pytest.raises(ConfigError, match="Slack does not take SLACK_APP_TOKEN: invalid_auth"):
-        serve.serve_until(Event(), connected(slack, bot, "xapp-wrong"), build_tenant(bot).close)
+        build_process(bot).serve(refused, bot.worker, partial(close, bot))
 
 
 def test_p17_a_process_that_is_deaf_for_good_finishes_what_is_begun_and_fails(
     slack: SlackStandIn, database: Database
 ) -> None:
-    bot, stop = Bot(slack, database), Event()
+    bot, stop = Bot(slack, database, is_working=False), Event()
     patience = Patience(ping_s=0.1, greeting_s=0.1, least_retry_s=0.1, deaf_s=0.6)
     hearing = Hearing(bot.app, slack.app_token, stop.set, patience)
     slack.send_event(bot.mention("slow?"))  # kept until it connects
-    hears = serve.connected(hearing, Health(stop, {}), Metrics(), Settings())
+    process = build_process(bot, stop)
+    hears = serve.connected(hearing, process)
 
-    def close() -> None:
+    def end() -> None:
         assert stop.is_set()
-        build_tenant(bot).close()
+        close(bot)
 
     with ThreadPoolExecutor(1) as thread:
-        served = thread.submit(serve.serve_until, stop, hears, close)
+        served = thread.submit(process.serve, hears, bot.worker, end)
         bot.answerer.wait_until_asked("slow?")
         slack.mute_connections(and_new_ones=True)
         with pytest.raises(Deaf, match="was not heard"):
@@ -250,7 +265,7 @@ def test_a_signal_asks_to_stop_and_a_second_one_ends(number: signal.Signals) -> 
     handlers = {each: signal.getsignal(each) for each in (signal.SIGTERM, signal.SIGINT)}
     stop = Event()
     try:
-        serve.stop_on_signals(stop)
+        processes.stop_on_signals(stop)
         os.kill(os.getpid(), number)
         assert stop.wait(10)
         assert signal.getsignal(number) == signal.SIG_DFL

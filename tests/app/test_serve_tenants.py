@@ -13,6 +13,7 @@ from pydantic import SecretStr
 from slack_sdk.oauth.installation_store import Installation
 
 from app import health, installing, posting, serve_tenants, web
+from app import process as processes
 from app.answering import Answerer
 from app.config import Settings
 from app.generate.quoted import Quoter
@@ -20,6 +21,7 @@ from app.health import Health
 from app.installations import Installations, OneRotator, find_tenant_id
 from app.metrics import Metrics
 from app.tenants import Tenants
+from app.worker import Worker
 from retrieval.db import Database
 from retrieval.embedding import Embedder
 from retrieval.errors import ConfigError
@@ -53,8 +55,12 @@ class Process:
         self.installations = Installations("1.2", database.engine)
         client = posting.build_client("", slack.api_url)
         settings = Settings(
-            tenant_id="T1", slack_api_url=slack.api_url, slack_signing_secret=SecretStr(SECRET)
+            tenant_id="T1",
+            slack_api_url=slack.api_url,
+            slack_client_id="1.2",
+            slack_signing_secret=SecretStr(SECRET),
         )
+        self.queue = processes.find_queue(settings)
         retriever = build_retriever(database.for_tenant("T1"), embedder)
         answerer = Answerer(retriever=replace(retriever, models=models), generator=Quoter(embedder))
         self.tenants = Tenants(
@@ -70,8 +76,19 @@ class Process:
         state = Health(Event(), {"database": partial(health.check_database, database)})
         pages = web.build_web(state, Metrics(), bolt=self.tenants, oauth=self.flow)
         with web.listening(pages, "127.0.0.1", 0) as port:
+            worker = Worker(
+                database,
+                self.tenants.answer,
+                self.tenants.give_back,
+                queue=self.queue,
+                concurrency=4,
+                taken_over=lambda _: None,
+                poll_s=0.05,
+            )
+            worker.start()
             yield Caller(port)
             self.tenants.close()
+            worker.close(30)
 
     def list_installed(self) -> list[str]:
         return [find_tenant_id(bot) for bot in self.installations.list_bots()]

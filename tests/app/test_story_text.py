@@ -122,8 +122,8 @@ def test_attempts_and_what_failed_are_told() -> None:
 
 
 def test_degraded_modes_are_told() -> None:
-    told = tell(degraded=("no lexical leg",), rewriting="timed out")
-    assert "degraded: no lexical leg\n" in told and "to word it: timed out" in told
+    told = tell(degraded=("lexical",), rewriting="timed out")
+    assert "answered without: lexical\n" in told and "to word it: timed out" in told
     assert "worded by rules" in tell(rewriting="rules")
 
 
