@@ -363,7 +363,14 @@ class _Attempt:
     def _resume(self, outbox: Outbox) -> None:
         """Tell what an attempt before this one has left to be told."""
         if not self._is_failed:
-            audiences = self._attempts.rights.find_for_question(self._arrival)
+            try:
+                audiences = self._attempts.rights.find_for_question(self._arrival)
+            except RightsUnknown as error:
+                wait_s = self._find_wait(error)
+                if wait_s is not None and self._begun.age_s < UNTOLD_S:
+                    raise Again(wait_s) from error
+                self._fail(error)
+                return
             reading = self._database.reading_as(audiences)
             if not traces.are_readable(reading, [self.trace_id]):
                 self._fail(traces.Narrowed("A page has got another audience."))

@@ -91,6 +91,16 @@ def test_what_was_answered_before_a_process_died_is_told_without_being_answered_
     assert (trace.answer_ts, trace.outbox) == ([posted(bot)[0]["ts"]], None)
 
 
+def test_p26_what_is_answered_waits_for_slack_to_say_who_may_read_it(bot: Bot) -> None:
+    trace_id = claim(bot)
+    leave(bot, trace_id, "30 days.")
+    bot.slack.fail_next("conversations.info", status=503)
+    with pytest.raises(Again):
+        bot.attempts.run(trace_id)
+    bot.attempts.run(trace_id)
+    assert [each["text"] for each in posted(bot)] == ["30 days."]
+
+
 @pytest.mark.parametrize("standing", [(0,), (1,), (0, 1)])
 def test_p27_of_what_was_posted_before_a_process_died_only_the_rest_is_posted(
     bot: Bot, standing: tuple[int, ...]
