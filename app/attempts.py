@@ -245,7 +245,7 @@ class _Attempt:
     def _find_answer(self) -> None:
         begun = self._begun
         try:
-            if begun.age_s > LATE_S or begun.attempt > MOST_ATTEMPTS:
+            if begun.age_s > LATE_S or begun.tries > MOST_ATTEMPTS:
                 raise Late("It has been tried for too long.")
             answer = self._answer()
         except posting.StoppedByAsker:
@@ -257,7 +257,7 @@ class _Attempt:
             raise Again(0) from None
         except Exception as error:
             wait_s = self._find_wait(error)
-            if wait_s is not None and begun.attempt < MOST_ATTEMPTS:
+            if wait_s is not None and begun.tries < MOST_ATTEMPTS:
                 log.warning("Question %s is tried again: %s", self.trace_id, _name(error))
                 raise Again(wait_s) from error
             self._fail(error)
@@ -575,7 +575,7 @@ class _Attempt:
 
     def _find_wait(self, error: Exception) -> float | None:
         """How long to wait until another attempt helps; None where none does."""
-        backoff_s = min(2 ** (self._begun.attempt - 1), LONGEST_BACKOFF_S)
+        backoff_s = min(2 ** (self._begun.tries - 1), LONGEST_BACKOFF_S)
         if isinstance(error, SlackApiError):
             return posting.find_wait(error, backoff_s)
         passing = (*posting.CONNECTION_FAULTS, posting.PostLost, RightsUnknown)

@@ -53,6 +53,7 @@ class Begun:
 
     trace_id: UUID
     attempt: int  # from 1; only the latest may write to the trace
+    tries: int  # the attempts since it was asked, or asked again, with this one
     arrival: Arrival
     outcome: str
     outbox: Outbox | None
@@ -96,7 +97,9 @@ def begin(database: Database, trace_id: UUID) -> Begun | None:
         row = connection.execute(
             text("""
                 UPDATE traces SET attempts = attempts + 1 WHERE trace_id = :trace_id
-                RETURNING attempts, surface, question, team_id, channel_id, message_ts, thread_ts,
+                RETURNING attempts,
+                          attempts - coalesce((settings #>> '{before,attempts}')::int, 0) AS tries,
+                          surface, question, team_id, channel_id, message_ts, thread_ts,
                           user_id, arrival, outcome, outbox, answer_ts, asked_at,
                           extract(epoch FROM clock_timestamp() - asked_at)::float8 AS age_s,
                           settings ? 'deleted' AS is_deleted
@@ -108,6 +111,7 @@ def begin(database: Database, trace_id: UUID) -> Begun | None:
     return Begun(
         trace_id=trace_id,
         attempt=row.attempts,
+        tries=row.tries,
         arrival=Arrival(
             question=row.question,
             surface=row.surface,
@@ -559,7 +563,7 @@ def begin_anew(connection: Connection, trace_id: UUID, question: str) -> None:
                     'citations', citations, 'outcome', outcome, 'tokens', tokens,
                     'generator', settings -> 'generator',
                     'rewrite_model', settings -> 'rewrite_model',
-                    'abstained_because', abstained_because,
+                    'abstained_because', abstained_because, 'attempts', attempts + 1,
                     'votes', (SELECT coalesce(jsonb_agg(votes), '[]') FROM votes
                               WHERE vote <> 0)))
                     || jsonb_strip_nulls(jsonb_build_object(

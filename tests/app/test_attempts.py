@@ -269,6 +269,20 @@ def test_what_was_tried_too_often_or_for_too_long_is_given_up_with_a_sentence(
     assert find_trace(bot).error_class == "Late"
 
 
+def test_what_was_given_up_is_tried_as_often_when_it_is_asked_again(bot: Bot) -> None:
+    trace_id = claim(bot)
+    change(bot, "attempts = :most", most=MOST_ATTEMPTS)
+    bot.attempts.run(trace_id)
+    traces.reopen(bot.database, trace_id, "how long?")
+    bot.answerer.answers["how long?"] = ConnectionResetError("reset")
+    with pytest.raises(Again) as again:
+        bot.attempts.run(trace_id)
+    assert again.value.after_s == 1
+    del bot.answerer.answers["how long?"]
+    bot.attempts.run(trace_id)
+    assert [each["text"] for each in posted(bot)] == ["You ask: how long?"]
+
+
 def test_the_last_attempt_is_given_up_whatever_went_wrong(bot: Bot) -> None:
     trace_id = claim(bot)
     change(bot, "attempts = :most", most=MOST_ATTEMPTS - 1)
