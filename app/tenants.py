@@ -4,6 +4,7 @@ import logging
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from time import time
 from typing import Any
 from uuid import UUID
 
@@ -142,14 +143,15 @@ class Tenants:
         log.info("%s has removed the app", team_id or said.enterprise_id)
 
     def _refresh(self, bot: Bot) -> Bot | None:
-        """The bot with a token that lasts; None where Slack gives it none."""
+        """The bot with a token that lasts; None where Slack gives it none, and its own is over."""
         try:
             return self._rotator.perform_bot_token_rotation(bot=bot) or bot
         except SlackTokenRotationError:
             if bot.bot_refresh_token not in self._refused:
                 log.error("Slack refreshes no token of %s: install it again", find_tenant_id(bot))
             self._refused.add(bot.bot_refresh_token)
-            return None
+            # It is refreshed long before it is over: meanwhile Slack may be back.
+            return bot if (bot.bot_token_expires_at or 0) > time() else None
 
     def _find(self, bot: Bot) -> Tenant:
         tenant_id = find_tenant_id(bot)

@@ -251,6 +251,16 @@ def test_p51_a_token_is_refreshed_and_an_installation_outlives_the_process(
     assert len(find_answers(process, "T1")) == 2 and len(tokens) == 1 and tokens != {"xoxb-old"}
 
 
+def test_p51_while_slack_refreshes_no_token_the_one_before_counts_until_its_end(
+    process: Process,
+) -> None:
+    save_expiring(process)
+    process.slack.fail_next("oauth.v2.access", status=503)
+    client = process.tenants.find_client("T1")
+    assert client is not None and client.token == "xoxb-old"
+    process.tenants.close()
+
+
 def test_a_token_that_ends_while_nobody_asks_is_refreshed(
     process: Process, database: Database
 ) -> None:
