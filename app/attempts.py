@@ -150,7 +150,8 @@ class Attempts:
             except Exception as error:
                 if faults.is_passing(error):
                     raise Again(1) from error
-                raise
+                log.error("Question %s meets a fault of ours", trace_id, exc_info=error)
+                raise Again(LONGEST_BACKOFF_S) from error
 
     def _run(self, begun: Begun) -> None:
         is_first = begun.attempt == 1
@@ -484,7 +485,8 @@ class _Attempt:
         """Have nothing be seen of the answer to a question that is gone."""
         if self._begun.outcome == "pending" and self._outbox is None:
             traces.save_stopped(self._database, self.trace_id, "", (), attempt=self._begun.attempt)
-        self._delete_seen()
+        if not self._delete_seen() and self._begun.age_s < UNTOLD_S:
+            raise Again(LONGEST_BACKOFF_S)
         traces.save_answer_ts(
             self._database, self.trace_id, [], attempt=self._begun.attempt, is_told=True
         )
@@ -565,13 +567,13 @@ class _Attempt:
     def _find_own(self) -> Iterator[Own]:
         return posting.find_own(self._client, self._arrival, self._attempts.find_bot_id())
 
-    def _delete_seen(self) -> None:
+    def _delete_seen(self) -> bool:
+        """Delete what is seen; whether it is gone."""
         self._stream.end()
-        for ts in self._seen:
-            self._delete(ts)
+        return all([self._delete(ts) for ts in self._seen])
 
-    def _delete(self, ts: str) -> None:
-        posting.take_back(self._client, str(self._arrival.channel_id), ts)
+    def _delete(self, ts: str) -> bool:
+        return posting.take_back(self._client, str(self._arrival.channel_id), ts)
 
     def _find_wait(self, error: Exception) -> float | None:
         """How long to wait until another attempt helps; None where none does."""

@@ -124,12 +124,18 @@ class Jobs:
         So is what was passed on to people of it.
         """
         trace_id = traces.find_by_message(self._database, team_id, channel_id, message_ts)
+
+        def delete(connection: Connection) -> None:
+            traces.save_deletion(connection, team_id, channel_id, message_ts)
+            if trace_id is not None:
+                arrival = Arrival(question="", team_id=team_id, channel_id=channel_id)
+                ids = queueing.build_ids(trace_id, self._database.tenant_id, arrival)
+                queueing.defer(connection, self._queue, ids)
+
         with self._follow(trace_id):
-            answer_ts = traces.save_deletion(self._database, team_id, channel_id, message_ts)
-        for ts in answer_ts:
-            posting.take_back(self._client, channel_id, ts)
+            self._outlast(delete)
         if passed_on := escalation.withdraw(self._database, team_id, channel_id, message_ts):
-            posting.take_back(self._client, *passed_on)
+            posting.take_back(posting.hasten(self._client), *passed_on)
 
     def fail(self, error: Exception, arrival: Arrival) -> None:
         """Log what kept a message from being taken, and tell who has asked.

@@ -73,7 +73,7 @@ class Places:
         """Tell nothing more; whoever takes the questions up shows what becomes of them."""
         with self._lock:
             self._is_over.set()
-        self._executor.shutdown()
+        self._executor.shutdown(cancel_futures=True)
 
     def _refresh(self) -> None:
         while not self._is_over.wait(self._refresh_s):
@@ -82,7 +82,7 @@ class Places:
             for trace_id, (told, status) in waiting.items():
                 try:
                     self._tell(trace_id, told, status)
-                except SQLAlchemyError as error:
+                except (SQLAlchemyError, RuntimeError) as error:  # closed meanwhile, say
                     log.info("No place of %s: %s", trace_id, type(error).__name__)
 
     def _tell(self, trace_id: UUID, told: int, status: Status) -> None:

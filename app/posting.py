@@ -25,6 +25,7 @@ from retrieval.errors import FootnoteError
 
 RATE_LIMIT_RETRIES = 3  # each waits for as long as Slack says,
 LONGEST_WAIT_S = 60  # unless that is longer: who asked has given up by then; chosen
+MOST_TOLD_S = 3_600  # of waiting that is believed; chosen
 UNTOLD_WAIT_S = 1  # where it does not say, or not in seconds
 RATE_LIMITED = 429  # the HTTP status with which Slack asks to wait
 PAGE = 200  # messages of a thread that Slack tells at once; it advises no more
@@ -151,7 +152,7 @@ def _find_wait_s(response: HttpResponse | SlackResponse | None) -> float:
     for name, value in headers.items():
         told = value[0] if isinstance(value, list) and value else value
         if name.lower() == "retry-after" and str(told).isdecimal():
-            return float(str(told))
+            return min(float(str(told)), MOST_TOLD_S)
     return UNTOLD_WAIT_S
 
 

@@ -73,8 +73,10 @@ class Process:
                     self.stop.wait()
                     log.info("Footnote stops")
             finally:
-                close()
-                has_ended = worker.close(WORK_TIMEOUT_S)
+                try:
+                    close()
+                finally:
+                    has_ended = worker.close(WORK_TIMEOUT_S)
         self.database.close()
         if not has_ended:
             log.warning("Footnote ends before what waits for Slack or a model")

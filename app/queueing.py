@@ -63,18 +63,22 @@ def build_ids(trace_id: UUID, tenant_id: str, arrival: Arrival) -> Ids:
 def find_load(connection: Connection, queue: str, ids: Ids) -> Load:
     """How much is waiting, and in which round a question comes that is in no job yet.
 
-    It is behind the last one of its person and of its channel, and no earlier than what waits.
+    It is behind the last one of its person and of its channel, and no earlier than what waits to
+    be taken up: what is put off may be so for long, and all that comes would be before the rest.
     """
     row = connection.execute(
         text("""
-            SELECT count(*) FILTER (WHERE status = 'todo') AS waiting,
+            SELECT count(*) FILTER (WHERE is_due) AS waiting,
                    1 + greatest(
-                       min(-priority) FILTER (WHERE status = 'todo' AND priority < 0) - 1,
-                       max(-priority) FILTER (WHERE args ->> 'person' = :person
-                                              OR args ->> 'place' = :place),
+                       min(round) FILTER (WHERE is_due AND round > 0) - 1,
+                       max(round) FILTER (WHERE person = :person OR place = :place),
                        0) AS round
-            FROM procrastinate_jobs
-            WHERE queue_name = :queue AND status IN ('todo', 'doing')
+            FROM (
+                SELECT -priority AS round, args ->> 'person' AS person, args ->> 'place' AS place,
+                       status = 'todo' AND coalesce(scheduled_at <= now(), true) AS is_due
+                FROM procrastinate_jobs
+                WHERE queue_name = :queue AND status IN ('todo', 'doing')
+            ) AS open
         """),
         {"queue": queue, "person": ids.person, "place": ids.place},
     ).one()
@@ -141,9 +145,14 @@ def take_over(database: Database, queue: str) -> int:
     )
 
 
-def hand_back(database: Database, job_ids: list[int]) -> int:
-    """Have what a worker is no longer at taken up by others; how much."""
-    return _send_back(database, "id = ANY(:job_ids)", job_ids=job_ids)
+def hand_back(database: Database, worker_id: int, job_ids: list[int]) -> int:
+    """Have what a worker is no longer at taken up by others, unless it has been; how much."""
+    return _send_back(
+        database,
+        "worker_id = :worker_id AND id = ANY(:job_ids)",
+        worker_id=worker_id,
+        job_ids=job_ids,
+    )
 
 
 def list_at_work(database: Database, worker_id: int) -> list[int]:

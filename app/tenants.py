@@ -14,11 +14,12 @@ from slack_sdk.errors import SlackTokenRotationError
 from slack_sdk.oauth.installation_store import Bot
 from slack_sdk.signature import SignatureVerifier
 
-from app.attempts import Attempts
+from app.attempts import Again, Attempts
 from app.installations import Installations, OneRotator, find_tenant_id
 from app.places import Places
 
 LISTENERS_TIMEOUT_S = 3
+NO_TOKEN_S = 60  # before a question is tried again for which Slack gives no token; chosen
 
 log = logging.getLogger(__name__)
 
@@ -105,10 +106,12 @@ class Tenants:
     def answer(self, tenant_id: str, trace_id: UUID) -> None:
         """Have an attempt at a question of a tenant; nothing where it is gone. Raises Again."""
         tenant = self._find_by_id(tenant_id)
-        if tenant is None:
-            log.warning("Question %s is of %s, which is not there", trace_id, tenant_id)
-        else:
+        if tenant is not None:
             tenant.attempts.run(trace_id)
+        elif any(find_tenant_id(bot) == tenant_id for bot in self._installations.list_bots()):
+            raise Again(NO_TOKEN_S)
+        else:
+            log.warning("Question %s is of %s, which is not there", trace_id, tenant_id)
 
     def give_back(self) -> None:
         """As Attempts.stop, of all."""

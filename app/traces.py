@@ -487,26 +487,22 @@ def find_by_message(
         ).scalar()
 
 
-def save_deletion(database: Database, team_id: str, channel_id: str, message_ts: str) -> list[str]:
-    """Add that a question was deleted; gives the Slack messages that carry its answer so far.
+def save_deletion(connection: Connection, team_id: str, channel_id: str, message_ts: str) -> None:
+    """Add that a question was deleted.
 
-    All else is kept, but that no case rests on it any more. Of a message that was no question there
-    are none.
+    All else is kept, but that no case rests on it any more. A message that was no question has
+    nothing to be added to.
     """
-    with database.unrestricted.transaction() as connection:
-        row = connection.execute(
-            text("""
-                UPDATE traces SET settings = settings || '{"deleted": true}'
-                WHERE team_id = :team_id AND channel_id = :channel_id AND message_ts = :message_ts
-                RETURNING trace_id, answer_ts
-            """),
-            {"team_id": team_id, "channel_id": channel_id, "message_ts": message_ts},
-        ).one_or_none()
-        if row is None:
-            return []
-        proposing.forget(connection, row.trace_id)
-    answer_ts: list[str] = row.answer_ts
-    return answer_ts
+    trace_id = connection.execute(
+        text("""
+            UPDATE traces SET settings = settings || '{"deleted": true}'
+            WHERE team_id = :team_id AND channel_id = :channel_id AND message_ts = :message_ts
+            RETURNING trace_id
+        """),
+        {"team_id": team_id, "channel_id": channel_id, "message_ts": message_ts},
+    ).scalar()
+    if trace_id is not None:
+        proposing.forget(connection, trace_id)
 
 
 def are_readable(database: Database, trace_ids: Collection[UUID]) -> bool:

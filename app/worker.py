@@ -31,9 +31,7 @@ ANEW_S = 1.0  # before it begins anew; chosen
 CONNECT_S = 5.0  # for which a connection is waited for; chosen
 GIVE_BACK_S = 3.0  # for which a question may go on after it was to be given back; chosen
 END_S = 3.0  # for which the end of the loop is waited for; chosen
-# A question that fails so often without having been answered or given up meets a fault of ours.
-MOST_FAULTS = 10
-LONGEST_BACKOFF_S = 60
+UNKNOWN_S = 60.0  # before what failed for no known reason is tried again; chosen
 
 log = logging.getLogger(__name__)
 
@@ -82,7 +80,9 @@ class Worker:
         """Whether questions are being taken up."""
         if not self._thread.is_alive() or not self._sweeper.is_alive():
             return Check(is_ok=False, is_live=False, text="It has ended.")
-        if self._worker_id is None:
+        current = self._current
+        task = None if current is None else current.run_task
+        if self._worker_id is None or task is None or task.done():
             return Check(is_ok=False, text="It takes up no questions, for want of the database.")
         return Check(is_ok=True, text=f"It is at {len(self._at_work)} of {self._concurrency}.")
 
@@ -124,9 +124,12 @@ class Worker:
     def _hand_back(self) -> None:
         with self._changed:
             left = list(self._at_work)
+        worker_id = self._worker_id
+        if worker_id is None:  # it has begun anew meanwhile: then they are taken over
+            return
         log.warning("%d questions are handed back, which do not end", len(left))
         try:
-            queueing.hand_back(self._database, left)
+            queueing.hand_back(self._database, worker_id, left)
         except SQLAlchemyError as error:  # then they are taken over
             log.warning("None was handed back: %s", type(error).__name__)
 
@@ -210,8 +213,9 @@ class Worker:
                 )
                 with self._changed:
                     missing = kept - self._at_work
-                if lost := missing & missed:  # twice in a row: none that just begins or ends
-                    queueing.hand_back(self._database, list(lost))
+                lost = missing & missed  # twice in a row: none that just begins or ends
+                if lost and worker_id is not None:
+                    queueing.hand_back(self._database, worker_id, list(lost))
                     log.warning("%d questions are begun anew, whose end was lost", len(lost))
                 missed = missing - lost
             except SQLAlchemyError as error:
@@ -260,10 +264,5 @@ class _Retry(BaseRetryStrategy):
     """When a question is taken up again."""
 
     def get_retry_decision(self, *, exception: BaseException, job: Job) -> RetryDecision | None:
-        if isinstance(exception, Again):
-            after_s = exception.after_s
-        elif job.attempts < MOST_FAULTS:
-            after_s = min(2**job.attempts, LONGEST_BACKOFF_S)
-        else:
-            return None
+        after_s = exception.after_s if isinstance(exception, Again) else UNKNOWN_S
         return RetryDecision(retry_at=datetime.now(UTC) + timedelta(seconds=after_s))

@@ -214,6 +214,10 @@ NO_AUDIENCE = {
 }
 NO_TENANT = {
     "alembic_version": "the same for all",
+    **dict.fromkeys(
+        [f"procrastinate_{name}" for name in ("events", "jobs", "periodic_defers", "workers")],
+        "ids alone; a worker takes jobs up before it knows whose they are",
+    ),
     "audiences": "everyone and public are every tenant's; its own policy says so",
     **dict.fromkeys(
         ("slack_installations", "slack_bots", "slack_oauth_states"),
@@ -242,7 +246,7 @@ READS_ALL = {
     "feedback.load_place": "where an answer stands that the person has voted on there",
     "feedback.save_complaint": "a person's own words; a page is named if they may read it",
     **dict.fromkeys(("feedback.vote", "feedback.take_back"), _SAVES),
-    "limits.__init__": "counts of a person's own questions, and of a channel's",
+    "jobs._outlast": "claims, and counts of a person's own questions and of a channel's",
     "listeners.replies.hear": "what is said below an answer, for a case that it joins by ids",
     "listeners.replies.save": "whether the case that a person has written was approved before",
     **dict.fromkeys(("loop.cases.find", "loop.cases.list_missed"), _AS_REVIEWERS),
@@ -269,23 +273,28 @@ READS_ALL = {
         [f"loop.review_messages.{name}" for name in ("refresh", "_post", "_hide")], _AS_REVIEWERS
     ),
     "loop.stale_pages.find_places": "owners and where to tell them; pages are loaded as that place",
-    "metrics._find_outcome": "the kind of an outcome, which is counted",
+    **dict.fromkeys(("metrics._find", "metrics.watch"), "kinds and sums, which are counted"),
+    **dict.fromkeys(
+        [f"queueing.{name}" for name in ("_send_back", "count_ahead", "count_workers")]
+        + ["queueing.list_at_work", "worker.__init__"],
+        "jobs, which hold ids alone",
+    ),
     "retention.run": "deletes, and tells how much",
     **dict.fromkeys(
-        [
-            f"traces.{name}"
-            for name in ("claim", "claim_again", "claim_revision", "reopen", "forget", "_update")
-        ],
+        [f"traces.{name}" for name in ("begin", "claim", "forget_unasked", "_update")],
         _SAVES,
     ),
     **dict.fromkeys(
-        [f"traces.save_{name}" for name in ("past", "failure_ts", "answer_ts", "deletion")],
+        [f"traces.save_{name}" for name in ("past", "joined")],
         _SAVES,
     ),
     **dict.fromkeys(
         [f"traces.find_{name}" for name in ("by_answer", "by_message", "standing")], _BY_ID
     ),
-    **dict.fromkeys(("traces.is_asked", "traces.is_deleted"), _WORKS),
+    **dict.fromkeys(
+        [f"traces.is_{name}" for name in ("deleted", "latest", "pending", "told_without")],
+        _WORKS,
+    ),
 }
 
 # Conditions without which a path gives no answer, as it awaits one row, or words that were asked

@@ -1,25 +1,20 @@
 """The whole loop: a wrong answer, its 👎, the review, the case, the page put right, the figure."""
 
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from shutil import copytree
 
-from slack_sdk import WebClient
 from sqlalchemy import text
 
 from app import posting
 from app.answering import Answerer
 from app.config import Settings
 from app.generate.quoted import Quoter
-from app.jobs import Jobs
 from app.loop import cases, nightly, review_blocks
-from app.rights import Rights
-from app.serve import build_app, build_reviews
 from retrieval import indexing
 from retrieval.retrieve import Retriever
-from tests.app.bot import Json
+from tests.app.bot import Json, connected
 from tests.app.nights import ignore
 from tests.app.reviewing import (
     REVIEWERS,
@@ -46,32 +41,12 @@ others ask it or listen to its events.
 
 
 @contextmanager
-def serving(client: WebClient, retriever: Retriever, slack: SlackStandIn) -> Iterator[None]:
+def serving(retriever: Retriever, slack: SlackStandIn) -> Iterator[None]:
     """The bot as it serves; what was sent to it is over when the block is left."""
-    database = retriever.database
-    rights = Rights(client, database)
-    reviews = build_reviews(client, database, rights, SETTINGS)
     answerer = Answerer(retriever=retriever, generator=Quoter(retriever.embedder))
-    jobs = Jobs(
-        client=client,
-        database=database,
-        answerer=answerer,
-        rights=rights,
-        executor=ThreadPoolExecutor(2),
-        follow=reviews.following,
-    )
-    app = build_app(
-        client,
-        database=database,
-        jobs=jobs,
-        settings=SETTINGS,
-        reviews=reviews,
-        retriever=retriever,
-    )
-    with slack.connected(app):
+    channels = {"review_channel": REVIEWERS, "report_channel": REPORTS}
+    with connected(slack, retriever.database, retriever=retriever, answerer=answerer, **channels):
         yield
-        app.listener_runner.listener_executor.shutdown()
-        jobs.close(timeout_s=60)
 
 
 def ask(slack: SlackStandIn, question: str) -> Json:
@@ -116,7 +91,7 @@ def test_a_wrong_answer_becomes_a_case_that_passes_once_its_page_is_right(
     slack: SlackStandIn, retriever: Retriever, tmp_path: Path
 ) -> None:
     client = posting.build_client(slack.bot_token, slack.api_url)
-    with serving(client, retriever, slack):
+    with serving(retriever, slack):
         answer = ask(slack, QUESTION)
         assert "I couldn't find this" in answer["text"]
         flag(slack, answer)

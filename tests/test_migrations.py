@@ -16,6 +16,7 @@ from retrieval.schema import migrate, open_database
 from tests.noticing import watching
 
 TABLES = {
+    *(f"procrastinate_{name}" for name in ("events", "jobs", "periodic_defers", "workers")),
     *("sources", "documents", "generations", "sections", "chunks", "lexical_postings"),
     *("identifier_postings", "traces", "feedback", "eval_cases", "eval_runs", "calibrations"),
     *("synonyms", "escalations", "case_traces", "page_changes", "scheduled_runs", "tickets"),

@@ -156,6 +156,7 @@ def test_what_is_found_does_not_undo_that_the_question_was_deleted(
     where = {"team_id": "T1", "channel_id": "C1", "message_ts": "1700000000.000100"}
     trace_id = traces.claim(database, Arrival(question="how long?", surface="slack", **where))
     assert trace_id is not None
-    assert traces.save_deletion(database, **where) == []
+    with database.unrestricted.transaction() as connection:
+        traces.save_deletion(connection, **where)
     answerer.answer(TURNS, Kept(database=database, trace_id=trace_id))
     assert traces.is_deleted(database, trace_id)

@@ -19,6 +19,7 @@ from app.records import Answer, Arrival
 from app.rights import RightsUnknown
 from retrieval.db import Database
 from tests.app.bot import Bot, find_rows
+from tests.app.questions import reopen
 
 Json = dict[str, Any]
 
@@ -273,7 +274,7 @@ def test_what_was_given_up_is_tried_as_often_when_it_is_asked_again(bot: Bot) ->
     trace_id = claim(bot)
     change(bot, "attempts = :most", most=MOST_ATTEMPTS)
     bot.attempts.run(trace_id)
-    traces.reopen(bot.database, trace_id, "how long?")
+    reopen(bot.database, trace_id, "how long?")
     bot.answerer.answers["how long?"] = ConnectionResetError("reset")
     with pytest.raises(Again) as again:
         bot.attempts.run(trace_id)
@@ -318,7 +319,8 @@ def test_where_nothing_can_be_posted_the_asker_alone_is_told(bot: Bot) -> None:
 def test_what_was_deleted_before_it_was_answered_is_not_answered(bot: Bot) -> None:
     trace_id = claim(bot)
     trace = find_trace(bot)
-    traces.save_deletion(bot.database, trace.team_id, trace.channel_id, trace.message_ts)
+    with bot.database.unrestricted.transaction() as connection:
+        traces.save_deletion(connection, trace.team_id, trace.channel_id, trace.message_ts)
     bot.attempts.run(trace_id)
     assert posted(bot) == [] and bot.answerer.asked.having() == ()
     assert find_trace(bot).outcome == "stopped"

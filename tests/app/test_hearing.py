@@ -259,7 +259,8 @@ def test_p05_while_two_on_one_token_are_replaced_each_question_is_acknowledged_a
         for number, (each, new) in enumerate(zip(old, bots[2:], strict=True)):
             stack.enter_context(hearing(new))
             each.close()
-            bots[number].settle()
+            bots[number].app.listener_runner.listener_executor.shutdown()
+            bots[number].close(timeout_s=30)  # what it leaves, another one answers
         sending.join()
         slack.wait_for_connections(2)
         first = {key for key in sent if key not in slack.find_unacknowledged()}

@@ -125,7 +125,7 @@ def test_a_job_that_nobody_is_at_is_handed_back(database: Database) -> None:
         pass
     fetch(database, worker_id)
     jobs = queueing.list_at_work(database, worker_id)
-    assert queueing.hand_back(database, jobs) == 1
+    assert queueing.hand_back(database, worker_id, jobs) == 1
     assert queueing.list_at_work(database, worker_id) == []
     assert fetch(database) == asked
 

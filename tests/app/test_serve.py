@@ -283,7 +283,7 @@ METHODS = {  # the scope that each method of the Web API needs
     "assistant.threads.setSuggestedPrompts": "assistant:write",
     **dict.fromkeys(("files.getUploadURLExternal", "files.completeUploadExternal"), "files:write"),
     **dict.fromkeys(("reactions.add", "reactions.remove"), "reactions:write"),
-    "users.info": "users:read",
+    **dict.fromkeys(("users.info", "bots.info"), "users:read"),
     "usergroups.list": "usergroups:read",
     # Of each kind of place another one.
     **dict.fromkeys(("conversations.info", "conversations.members", "users.conversations"), None),

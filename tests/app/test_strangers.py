@@ -145,7 +145,7 @@ def test_a_mention_by_a_stranger_is_declined_to_them_alone(
     assert (told.params["channel"], told.params["thread_ts"]) == ("C1", root["ts"])
     assert bot.slack.calls("chat.postMessage") == bot.slack.calls("reactions.add") == ()
     assert (find_rows(bot.database, "traces"), bot.answerer.asked.having()) == ([], ())
-    assert f"app_mention of {STRANGER} in C1" in caplog.text and "queue" not in caplog.text
+    assert f"app_mention of {STRANGER} in C1" in caplog.text and "the queue" not in caplog.text
 
 
 def test_a_stranger_who_cannot_be_told_is_still_not_told_in_public(bot: Bot) -> None:
@@ -207,7 +207,7 @@ def test_a_stranger_is_told_nothing_of_a_database_that_is_gone(
     (told,) = shared.calls("chat.postEphemeral")
     assert told.params["text"] == strangers.DECLINED
     assert not shared.calls("chat.postMessage")
-    assert "Could not see" in caplog.text and "queue" not in caplog.text
+    assert "Could not see" in caplog.text and "the queue" not in caplog.text
 
 
 def test_a_question_of_a_stranger_to_the_whole_channel_is_not_taken(

@@ -13,7 +13,7 @@ from sqlalchemy import text
 from app import queueing
 from app.attempts import Again
 from app.records import Arrival
-from app.worker import MOST_FAULTS, Worker
+from app.worker import Worker
 from retrieval.db import Database
 from tests.stand_ins.recording import Recording
 
@@ -109,23 +109,23 @@ def test_no_more_is_at_work_at_once_than_is_allowed(database: Database, work: Wo
 
 
 def test_what_is_to_be_done_again_is(database: Database, work: Work) -> None:
-    work.errors = [Again(0), KeyError("a fault of ours")]
+    work.errors = [Again(0)]
     with working(database, work):
         question = defer(database)
         assert work.ended.wait_for() == (question,)
-    assert work.begun.having() == (question,) * 3
+    assert work.begun.having() == (question,) * 2
 
 
-def test_what_fails_for_ever_is_no_job_for_ever(database: Database, work: Work) -> None:
-    defer(database)
-    with database.transaction() as connection:
-        connection.execute(
-            text("UPDATE procrastinate_jobs SET attempts = :most"), {"most": MOST_FAULTS}
-        )
+def test_what_fails_for_no_known_reason_is_no_job_that_is_gone(
+    database: Database, work: Work
+) -> None:
     work.errors = [KeyError("a fault of ours")]
     with working(database, work):
+        defer(database)
         work.begun.wait_for()
-        wait_for_none(database)
+    (job,) = find_jobs(database)
+    assert (job.status, job.attempts) == ("todo", 1)
+    assert job.scheduled_at is not None
 
 
 def test_a_worker_whose_connections_are_cut_goes_on(database: Database, work: Work) -> None:

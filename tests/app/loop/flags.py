@@ -48,7 +48,8 @@ def delete(database: Database, trace_id: UUID) -> None:
             text("SELECT team_id, channel_id, message_ts FROM traces WHERE trace_id = :id"),
             {"id": trace_id},
         ).one()
-    traces.save_deletion(database, row.team_id, row.channel_id, row.message_ts)
+    with database.unrestricted.transaction() as connection:
+        traces.save_deletion(connection, row.team_id, row.channel_id, row.message_ts)
 
 
 def reply(
