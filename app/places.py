@@ -14,7 +14,8 @@ from app.status import Status, describe_wait
 from retrieval.db import Database
 
 REFRESH_S = 15  # Slack shows a status for two minutes; chosen
-THREADS = 4  # that wait for Slack, whom no question waits for; chosen
+CLOSE_S = 3  # for which a look at the places is waited for; chosen
+THREADS = 8  # that wait for Slack, whom no question waits for; chosen
 
 log = logging.getLogger(__name__)
 
@@ -73,7 +74,10 @@ class Places:
         """Tell nothing more; whoever takes the questions up shows what becomes of them."""
         with self._lock:
             self._is_over.set()
+            thread = self._thread
         self._executor.shutdown(cancel_futures=True)
+        if thread is not None:
+            thread.join(CLOSE_S)
 
     def _refresh(self) -> None:
         while not self._is_over.wait(self._refresh_s):

@@ -69,14 +69,17 @@ class Status:
 
     def _send(self) -> None:
         while True:
+            with self._lock:
+                is_over = self._over.is_set()
+                if self._next is None or is_over:  # the thread is free for other questions
+                    self._is_sending = False
+                    break
             if self._shown_at is not None:
                 self._over.wait(self._shown_at + INTERVAL_S - monotonic())
             with self._lock:
-                status, self._next, is_over = self._next, None, self._over.is_set()
-                if status is None or is_over:
-                    self._is_sending = False
-                    break
-            self._show(status)
+                status, self._next = self._next, None
+            if status is not None and not self._over.is_set():
+                self._show(status)
         if is_over:
             self._clear()
 

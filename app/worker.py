@@ -106,6 +106,7 @@ class Worker:
         if self._thread.is_alive() and self._loop is not None:
             self._loop.call_soon_threadsafe(_leave_jobs)
             self._thread.join(END_S)
+        self._sweeper.join(END_S)
         return is_over
 
     @property

@@ -101,7 +101,8 @@ def test_every_table_has_row_level_security(database: Database) -> None:
                 " AND relnamespace = 'public'::regnamespace"
             )
         ).all()
-    assert {row.relname for row in rows} == TABLES
+    queue = {each for each in TABLES if each.startswith("procrastinate_")}  # ids alone
+    assert {row.relname for row in rows} == TABLES - queue
 
 
 def find_oldest_code(url: str) -> str | None:
