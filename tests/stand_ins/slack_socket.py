@@ -7,10 +7,12 @@ wsproto leaves sockets and threads to us.
 """
 
 import json
+import socket
 import threading
 import time
 from collections import deque
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
@@ -125,6 +127,18 @@ class SocketMode:
         for connection, address in open_now.items():
             if client_address in (None, address):
                 connection.close()
+
+    def cut_connections(self) -> None:
+        """End the open connections without a closing handshake, as a broken line does."""
+        with self._changed:
+            open_now = list(self._connections)
+        for connection in open_now:
+            with suppress(OSError):  # it has ended meanwhile
+                connection.socket.shutdown(socket.SHUT_RDWR)
+
+    def count_connections(self) -> int:
+        with self._changed:
+            return len(self._connections)
 
     def _talk(self, connection: MuteableConnection) -> None:
         address = connection.remote_address
