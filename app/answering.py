@@ -1,11 +1,11 @@
 """The whole path from turns to Answer and trace; knows nothing of Slack."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from time import perf_counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 from uuid import UUID
 
 from app import abstaining, freshness, successors, traces
@@ -14,9 +14,11 @@ from app.generate.generator import Generator
 from app.records import Abstention, Answer, Arrival, Turn
 from app.searching import search
 from retrieval import audiences
+from retrieval.db import Database
 from retrieval.precedence import Validity
 from retrieval.records import Retrieval
 from retrieval.retrieve import Retriever
+from retrieval.timing import Clock
 
 if TYPE_CHECKING:  # takes seconds to import, and without a key nothing needs it
     from app.reword import Rewriter
@@ -51,6 +53,37 @@ def _tell_nobody(stage: Stage) -> None:
     pass
 
 
+class Keeping(Protocol):
+    """What keeps the trace of a question as it is answered; what it raises ends the answering."""
+
+    @property
+    def trace_id(self) -> UUID: ...
+
+    def save_retrieval(self, retrieval: Retrieval, tokens: Mapping[str, int]) -> None: ...
+
+    def save_answer(
+        self, answer: Answer, settings: Mapping[str, object], stage_ms: Mapping[str, float]
+    ) -> None: ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class Kept:
+    """The trace of a question that is answered then and there."""
+
+    database: Database
+    trace_id: UUID
+
+    def save_retrieval(self, retrieval: Retrieval, tokens: Mapping[str, int]) -> None:
+        traces.save_retrieval(self.database, self.trace_id, retrieval, tokens=tokens)
+
+    def save_answer(
+        self, answer: Answer, settings: Mapping[str, object], stage_ms: Mapping[str, float]
+    ) -> None:
+        traces.save_answer(
+            self.database, self.trace_id, answer, settings=settings, stage_ms=stage_ms
+        )
+
+
 @dataclass(frozen=True, kw_only=True)
 class Answerer:
     """The parts of the path, held open; safe to use from several threads."""
@@ -67,25 +100,22 @@ class Answerer:
     def answer(
         self,
         turns: Sequence[Turn],
-        trace_id: UUID,
-        before_saving: Callable[[], None],
+        trace: Keeping,
         tell: Tell = _tell_nobody,
     ) -> Answer:
-        """Answer the last turn, or abstain with a reason; the trace is complete but for answer_ts.
+        """Answer the last turn, or abstain with a reason; the trace keeps all that comes of it.
 
         tell is told of each stage as it begins, of writing again as it goes on; of none for an
         index without pages. Raises GenerationError when Claude gave nothing usable, ConfigError
         when Claude does not take the key or the model, IndexMismatch when another embedding model
-        built the index, Narrowed, and what tell and before_saving do; the trace then holds what was
-        found so far.
+        built the index, Narrowed, and what tell and trace do; that holds what was found so far.
         """
-        return self.retrieve_and_answer(turns, trace_id, before_saving, tell)[1]
+        return self.retrieve_and_answer(turns, trace, tell)[1]
 
     def retrieve_and_answer(
         self,
         turns: Sequence[Turn],
-        trace_id: UUID,
-        before_saving: Callable[[], None] = lambda: None,
+        trace: Keeping,
         tell: Tell = _tell_nobody,
     ) -> tuple[Retrieval, Answer]:
         """As answer, with all that was found; stage_ms has every stage, and their total."""
@@ -96,24 +126,18 @@ class Answerer:
             tell(Searching(page_count=searched.page_count))
         found = search(self.retriever, turns, self.rewriter)
         retrieval = found.retrieval
-        traces.save_retrieval(database, trace_id, retrieval, tokens=found.tokens)
+        trace.save_retrieval(retrieval, found.tokens)
         if retrieval.kept:
             tell(Reading(section_count=len(retrieval.kept)))
-        generating = perf_counter()
-        answer = self._generate(turns, retrieval, searched, tell)
-        end = perf_counter()
-        stage_ms = {
-            **retrieval.stage_ms,
-            "generate": round((end - generating) * 1000, 1),
-            "total": round((end - start) * 1000, 1),
-        }
-        self._refuse_narrowed(trace_id, retrieval, answer)
-        before_saving()
-        traces.save_answer(
-            database, trace_id, answer, settings=self.generator.settings, stage_ms=stage_ms
-        )
+        clock = Clock()
+        with clock.stage("generate"):
+            answer = self._generate(turns, retrieval, searched, tell)
+        total = round((perf_counter() - start) * 1000, 1)
+        stage_ms = {**retrieval.stage_ms, **clock.stage_ms, "total": total}
+        self._refuse_narrowed(trace.trace_id, retrieval, answer)
+        trace.save_answer(answer, self.generator.settings, stage_ms)
         # Saving may have waited for who narrows them.
-        self._refuse_narrowed(trace_id, retrieval, answer)
+        self._refuse_narrowed(trace.trace_id, retrieval, answer)
         return replace(retrieval, stage_ms=stage_ms), answer
 
     def _refuse_narrowed(self, trace_id: UUID, retrieval: Retrieval, answer: Answer) -> None:
@@ -194,7 +218,8 @@ def ask(answerer: Answerer, turns: Sequence[Turn]) -> Asked:
     trace_id = traces.claim(database, Arrival(question=question))
     assert trace_id is not None  # only Slack messages can be claimed twice
     try:
-        retrieval, answer = answerer.retrieve_and_answer(turns, trace_id)
+        kept = Kept(database=database, trace_id=trace_id)
+        retrieval, answer = answerer.retrieve_and_answer(turns, kept)
     except Exception as error:
         traces.save_failure(database, trace_id, type(error).__name__)
         raise

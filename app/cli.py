@@ -16,6 +16,7 @@ from app.cli_cases import cases_group
 from app.cli_index import index_group
 from app.cli_pages import verify
 from app.cli_purge import purge
+from app.cli_trace import trace
 from app.commands import (
     as_json,
     by_audience,
@@ -71,6 +72,7 @@ main.add_command(cases_group)
 main.add_command(cli_sync.sync_sources)
 main.add_command(index_group)
 main.add_command(purge)
+main.add_command(trace)
 main.add_command(verify)
 
 
@@ -78,9 +80,9 @@ main.add_command(verify)
 @click.pass_obj
 def migrate(settings: Settings) -> None:
     """Create or upgrade the schema."""
-    from retrieval import db
+    from retrieval import schema
 
-    before, after = db.migrate(database.find_url(settings))
+    before, after = schema.migrate(database.find_url(settings))
     click.echo(f"The schema is at {after}." if before == after else f"Schema {after} created.")
 
 
@@ -592,6 +594,16 @@ def serve(settings: Settings) -> None:
     from app import serve, serve_tenants
 
     run = serve.run if settings.slack_client_id is None else serve_tenants.run
+    run(settings)
+
+
+@main.command()
+@click.pass_obj
+def worker(settings: Settings) -> None:
+    """Answer what `footnote serve` hears, beside it, until it is stopped."""
+    from app import serve, serve_tenants
+
+    run = serve.run_worker if settings.slack_client_id is None else serve_tenants.run_worker
     run(settings)
 
 

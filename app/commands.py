@@ -33,7 +33,7 @@ def open_database(settings: Settings) -> Database:
     """The database, all of it, until the command ends: who is at a terminal looks after it."""
     opened = database.open_database(settings)
     click.get_current_context().call_on_close(opened.close)
-    return opened.unrestricted
+    return opened.unrestricted.unhurried
 
 
 def open_reading(settings: Settings, audience: Sequence[str]) -> Database:

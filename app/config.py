@@ -156,6 +156,12 @@ class Settings(BaseSettings):
     log_level: Annotated[
         Literal["DEBUG", "INFO", "WARNING", "ERROR"], BeforeValidator(str.upper)
     ] = Field("INFO", description="Least log")
+    log_format: Annotated[Literal["text", "json"], BeforeValidator(str.lower)] = Field(
+        "text", description="text, or json for one JSON object a line"
+    )
+    otel_exporter_otlp_endpoint: Url | None = Field(
+        None, description="Base URL of an OTLP/HTTP receiver of traces; unset: none are sent"
+    )
 
 
 def load_settings() -> Settings:

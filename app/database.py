@@ -1,7 +1,7 @@
 """Settings to the database."""
 
 from app.config import Settings
-from retrieval import db
+from retrieval import db, schema
 from retrieval.db import Database
 
 
@@ -13,5 +13,7 @@ def find_url(settings: Settings) -> str:
 
 
 def open_database(settings: Settings) -> Database:
-    """The checked database of the tenant; raises ConfigError as `retrieval.db` does."""
-    return db.open_database(find_url(settings), tenant_id=settings.tenant_id)
+    """The checked database of the tenant; raises ConfigError as `retrieval.schema` does."""
+    return schema.open_database(
+        find_url(settings), tenant_id=settings.tenant_id, workers=settings.answer_workers
+    )

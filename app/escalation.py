@@ -35,8 +35,11 @@ class Escalation:
     resolved_by: str | None
 
 
-def find_expert(database: Database, trace_id: UUID, experts: Mapping[str, str]) -> Expert | None:
-    """Whom to ask what Footnote has not answered; None where nobody is named for it.
+def find_expert(
+    database: Database, trace_id: UUID, experts: Mapping[str, str], *, outcome: str = "abstained"
+) -> Expert | None:
+    """Whom to ask what Footnote has not answered; None where nobody is named for it, or where the
+    trace has another outcome.
 
     Owner or, if nobody is named for them, source of the best candidate decide, else ANY_SOURCE. A
     user group is called where the question was asked, so there is none to ask in direct messages,
@@ -48,9 +51,9 @@ def find_expert(database: Database, trace_id: UUID, experts: Mapping[str, str]) 
                 SELECT traces.channel_id, thread_ts, source, owner
                 FROM traces LEFT JOIN documents
                     ON document_id = CAST(candidates -> 0 ->> 'document_id' AS bigint)
-                WHERE trace_id = :trace_id AND outcome = 'abstained'
+                WHERE trace_id = :trace_id AND outcome = :outcome
             """),
-            {"trace_id": trace_id},
+            {"trace_id": trace_id, "outcome": outcome},
         ).one_or_none()
     if row is None:
         return None

@@ -5,7 +5,7 @@ import logging
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from http.client import HTTPException
 from typing import Any
 from urllib.error import URLError
@@ -27,6 +27,7 @@ RATE_LIMIT_RETRIES = 3  # each waits for as long as Slack says,
 LONGEST_WAIT_S = 60  # unless that is longer: who asked has given up by then; chosen
 UNTOLD_WAIT_S = 1  # where it does not say, or not in seconds
 RATE_LIMITED = 429  # the HTTP status with which Slack asks to wait
+PAGE = 200  # messages of a thread that Slack tells at once; it advises no more
 HASTE_S = 3  # a sign or a form that comes later than this is not worth waiting for
 WORKING_SIGN = "eyes"
 
@@ -36,6 +37,10 @@ FAILURE = (
 )
 BUSY = (
     "Sorry, more is asked of me just now than I can answer soon. Please ask again in a few minutes."
+)
+LATE = (
+    "Sorry, I could not answer this in time, though I tried again and again. Please ask once more; "
+    "if that does not help, tell whoever looks after Footnote this reference: {reference}"
 )
 NARROWED = "The pages that this rests on have changed meanwhile: please ask again."
 NOT_DONE = (
@@ -47,6 +52,7 @@ NOT_DONE = (
 CONNECTION_FAULTS = (OSError, HTTPException)
 # With these, Slack may have done what it was asked to: "some aspect of the operation succeeded".
 UNSURE = ("fatal_error", "internal_error")
+PASSING = (*UNSURE, "ratelimited", "request_timeout", "service_unavailable")
 GONE = ("channel_not_found", "message_not_found")  # what is there no more needs no deleting
 
 log = logging.getLogger(__name__)
@@ -102,13 +108,13 @@ class File:
     alt_text: str  # at most 1,000 characters
 
 
-def build_client(token: str, base_url: str) -> WebClient:
-    """A client that waits when told to, and sends nothing twice.
+def build_client(token: str, base_url: str, *noting: RetryHandler) -> WebClient:
+    """A client that waits when told to, and sends nothing twice; noting are told of each call.
 
     slack_sdk's default repeats any call whose answer got lost, a post that arrived included.
     """
     retry = _WaitAsTold(max_retry_count=RATE_LIMIT_RETRIES)
-    return WebClient(token, base_url=base_url, retry_handlers=[retry])
+    return WebClient(token, base_url=base_url, retry_handlers=[*noting, retry])
 
 
 class _WaitAsTold(RetryHandler):
@@ -149,6 +155,17 @@ def _find_wait_s(response: HttpResponse | SlackResponse | None) -> float:
     return UNTOLD_WAIT_S
 
 
+def find_wait(error: SlackApiError, backoff_s: float) -> float | None:
+    """How long to wait before Slack is asked the same again; None where it would say the same.
+
+    That is as long as it tells, or backoff_s.
+    """
+    if error.response.status_code == RATE_LIMITED:
+        return _find_wait_s(error.response)
+    is_passing = error.response.status_code >= 500 or error.response.get("error") in PASSING
+    return backoff_s if is_passing else None
+
+
 def build_asker(arrival: Arrival) -> Reader:
     """Who has asked, in the place where that was."""
     return Reader(
@@ -158,7 +175,26 @@ def build_asker(arrival: Arrival) -> Reader:
     )
 
 
-def post(client: WebClient, arrival: Arrival, message: Message, trace_id: UUID) -> str:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """Which message of which answer one is; Slack keeps it with the message."""
+
+    trace_id: UUID
+    key: str  # of the answer: there may be several, one after the other, to a question
+    number: int  # from 0
+    count: int  # of all messages of the answer
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Own:
+    """A message of ours in a thread."""
+
+    ts: str
+    part: Part | None  # None: it carries no answer
+    is_empty: bool  # as one is that was to grow
+
+
+def post(client: WebClient, arrival: Arrival, message: Message, part: Part) -> str:
     """Put a message of the answer into the thread of its question; its ts.
 
     Raises SlackApiError when Slack refuses it, PostLost when nobody knows.
@@ -168,11 +204,38 @@ def post(client: WebClient, arrival: Arrival, message: Message, trace_id: UUID) 
         str(arrival.channel_id),
         message,
         thread_ts=arrival.thread_ts,
-        metadata=_metadata(trace_id),
+        metadata=_build_metadata(part),
     )
 
 
-def replace(client: WebClient, arrival: Arrival, ts: str, message: Message, trace_id: UUID) -> str:
+def find_own(client: WebClient, arrival: Arrival, bot_id: str) -> Iterator[Own]:
+    """Our messages since a question in its thread, oldest first; raises as Slack's client does.
+
+    Whoever may write there can give a message the same metadata, so whose it is counts.
+    """
+    cursor = ""
+    while True:
+        found = client.conversations_replies(
+            channel=str(arrival.channel_id),
+            ts=str(arrival.thread_ts),
+            oldest=str(arrival.message_ts),
+            include_all_metadata=True,
+            limit=PAGE,
+            cursor=cursor or None,
+        )
+        for message in found.get("messages") or []:
+            if message.get("bot_id") == bot_id and message["ts"] > str(arrival.message_ts):
+                yield Own(
+                    ts=message["ts"],
+                    part=_parse_metadata(message.get("metadata") or {}),
+                    is_empty=not message.get("text") and not message.get("blocks"),
+                )
+        cursor = (found.get("response_metadata") or {}).get("next_cursor") or ""
+        if not cursor:
+            return
+
+
+def replace(client: WebClient, arrival: Arrival, ts: str, message: Message, part: Part) -> str:
     """Put a message of the answer into the place of an earlier one; its ts.
 
     Where Slack does not let it, because somebody has deleted that say, it is posted, and the
@@ -184,9 +247,11 @@ def replace(client: WebClient, arrival: Arrival, ts: str, message: Message, trac
         except CONNECTION_FAULTS:  # once more: a change made twice is the same change
             change(client, str(arrival.channel_id), ts, message)
     except SlackApiError as error:
+        if find_wait(error, 0) is not None:
+            raise
         log.info("Nothing changed in %s: %s", arrival.channel_id, type(error).__name__)
         take_back(client, str(arrival.channel_id), ts)
-        return post(client, arrival, message, trace_id)
+        return post(client, arrival, message, part)
     except CONNECTION_FAULTS as error:
         raise PostLost("Slack's answer to a change got lost.") from error
     return ts
@@ -222,7 +287,7 @@ def append_to_stream(client: WebClient, arrival: Arrival, ts: str, more: str) ->
 
 
 def stop_stream(
-    client: WebClient, arrival: Arrival, ts: str, rest: str, below: Sequence[Block], trace_id: UUID
+    client: WebClient, arrival: Arrival, ts: str, rest: str, below: Sequence[Block], part: Part
 ) -> None:
     """Add the rest of the Markdown to a message, with blocks below; then it grows no more.
 
@@ -234,7 +299,7 @@ def stop_stream(
             ts=ts,
             markdown_text=rest or None,
             blocks=list(below),
-            metadata=_metadata(trace_id),
+            metadata=_build_metadata(part),
         )
 
 
@@ -364,7 +429,10 @@ def clear_working(client: WebClient, arrival: Arrival) -> None:
 
 def hasten(client: WebClient, timeout_s: int = HASTE_S) -> WebClient:
     """The client, but waiting neither long nor again."""
-    return WebClient(client.token, base_url=client.base_url, timeout=timeout_s, retry_handlers=[])
+    noting = [each for each in client.retry_handlers if not isinstance(each, _WaitAsTold)]
+    return WebClient(
+        client.token, base_url=client.base_url, timeout=timeout_s, retry_handlers=noting
+    )
 
 
 def _sign(client: WebClient, method: str, arrival: Arrival) -> bool:
@@ -378,9 +446,24 @@ def _sign(client: WebClient, method: str, arrival: Arrival) -> bool:
     return True
 
 
-def _metadata(trace_id: UUID) -> dict[str, Any]:
-    """What tells which answer a message carries."""
-    return {"event_type": "footnote_answer", "event_payload": {"trace_id": str(trace_id)}}
+def _build_metadata(part: Part) -> dict[str, Any]:
+    payload = {**asdict(part), "trace_id": str(part.trace_id)}
+    return {"event_type": "footnote_answer", "event_payload": payload}
+
+
+def _parse_metadata(metadata: Mapping[str, Any]) -> Part | None:
+    if metadata.get("event_type") != "footnote_answer":
+        return None
+    try:
+        payload = metadata["event_payload"]
+        return Part(
+            trace_id=UUID(payload["trace_id"]),
+            key=str(payload["key"]),
+            number=int(payload["number"]),
+            count=int(payload["count"]),
+        )
+    except (KeyError, TypeError, ValueError):  # of a version that told less
+        return None
 
 
 def tell(

@@ -8,6 +8,7 @@ import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
+from contextvars import copy_context
 from dataclasses import dataclass, field
 
 import anthropic
@@ -17,6 +18,7 @@ from app import claude
 from app.config import Settings
 from app.records import Turn
 from retrieval import identifiers
+from retrieval.timing import span
 
 PROMPT_VERSION = "1"
 MAX_TOKENS = 400  # chosen: four times what is asked for
@@ -128,7 +130,9 @@ class Rewriter:
     def start(self, turns: Sequence[Turn]) -> Pending:
         """Begin to reword the last turn; the time runs from now."""
         deadline = self._now() + self._timeout_s
-        return Pending(self._threads.submit(self._ask, turns, deadline), deadline, self._now)
+        # The thread is told whose question it words.
+        asking = self._threads.submit(copy_context().run, self._ask, turns, deadline)
+        return Pending(asking, deadline, self._now)
 
     def close(self) -> None:
         """Let go of what is still under way."""
@@ -139,15 +143,16 @@ class Rewriter:
         left_s = deadline - self._now()
         if left_s <= LEAST_LEFT * self._timeout_s:
             return Rewording(outcome="timed out")
-        message = self._client.messages.create(
-            model=self._model,
-            max_tokens=MAX_TOKENS,
-            system=SYSTEM,
-            messages=[{"role": "user", "content": build_conversation(turns)}],
-            output_config=OUTPUT,
-            thinking={"type": "disabled"},
-            timeout=left_s,
-        )
+        with span("rewrite"):
+            message = self._client.messages.create(
+                model=self._model,
+                max_tokens=MAX_TOKENS,
+                system=SYSTEM,
+                messages=[{"role": "user", "content": build_conversation(turns)}],
+                output_config=OUTPUT,
+                thinking={"type": "disabled"},
+                timeout=left_s,
+            )
         return read(message, turns)
 
 

@@ -385,15 +385,22 @@ def check_scopes(client: WebClient) -> None:
 
     What Slack or the connection refuses raises as slack_sdk does.
     """
-    headers = {name.lower(): value for name, value in client.auth_test().headers.items()}
-    if "x-oauth-scopes" not in headers:
+    granted = read_scopes(client.auth_test())
+    if granted is None:
         return
-    granted = {scope.strip() for scope in headers["x-oauth-scopes"].split(",")}
     if missing := [scope for scope in SCOPES if scope not in granted]:
         raise ConfigError(
             f"The Slack app lacks {_count(missing)}, without which nobody can tell who reads an "
             "answer. Add what manifest.yml has under OAuth & Permissions, and install it again."
         )
+
+
+def read_scopes(told: SlackResponse) -> frozenset[str] | None:
+    """The scopes of the token by which Slack was asked; None where it does not tell them."""
+    headers = {name.lower(): value for name, value in told.headers.items()}
+    if "x-oauth-scopes" not in headers:
+        return None
+    return frozenset(scope.strip() for scope in headers["x-oauth-scopes"].split(","))
 
 
 def _count(scopes: Collection[str]) -> str:

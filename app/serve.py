@@ -2,16 +2,16 @@
 
 import logging
 import re
-import signal
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
+from uuid import UUID
 
 from slack_bolt import Ack, App
-from slack_bolt.adapter.socket_mode import SocketModeHandler
 from slack_bolt.authorization import AuthorizeResult
 from slack_bolt.error import BoltError
 from slack_bolt.logger.messages import warning_client_prioritized_and_token_skipped
@@ -19,9 +19,11 @@ from slack_bolt.middleware import SslCheck
 from slack_sdk import WebClient
 from slack_sdk.errors import SlackApiError
 
-from app import health, logs, posting, retention, syncing, web
+from app import health, posting, retention, syncing, web
+from app import process as processes
+from app.attempts import Attempts
 from app.config import Settings
-from app.database import open_database
+from app.hearing import Hearing, give_up
 from app.jobs import Jobs
 from app.limits import Limits
 from app.listeners import (
@@ -42,7 +44,9 @@ from app.listeners import (
 from app.loop import stale_pages
 from app.loop.review_messages import Reviews
 from app.loop.schedule import Schedule, running
-from app.metrics import MeasuredAnswerer, MeasuredExecutor, Metrics
+from app.metrics import CountedCalls, Metrics
+from app.places import Places
+from app.process import Process
 from app.rights import Rights, check_scopes
 from app.tenants import Tenant
 from app.workspace import Workspace
@@ -64,36 +68,53 @@ def run(settings: Settings) -> None:
     """Answer in Slack until SIGTERM or SIGINT, by Socket Mode or HTTP, as is set.
 
     Raises ConfigError when a token is missing or refused, Slack or the database unreachable, or
-    the port taken.
+    the port taken, and Deaf at the end when Slack was not heard for too long.
     """
-    from app import parts  # the models' libraries take seconds to import
     from app.loop import trackers
 
-    bot_token, app_token = find_tokens(settings)
+    _, app_token = find_tokens(settings)
     trackers.build(settings)  # raises now what it would raise at night
-    logs.configure(settings.log_level)
-    database = open_database(settings)
-    client = posting.build_client(bot_token, settings.slack_api_url)
-    with _explained("SLACK_BOT_TOKEN", client):
-        check_scopes(client)
-    metrics = Metrics()
-    answerer = parts.follow_index(parts.build_answerer(settings, database))
-    stop = threading.Event()
-    stop_on_signals(stop)
-    schedules = build_schedules(
-        settings, answerer.retriever, stop, lambda: client, lambda: [settings.tenant_id]
-    )
-    tenant = build_tenant(client, answerer, metrics, settings)
+    process = processes.build(settings)
+    tenant = build_own_tenant(process)
+    token = health.TokenCheck(tenant.client)
+    process.health.add("token", token.look)
     hearing: AbstractContextManager[object]
     if app_token is None:
-        token = health.TokenCheck(client)
-        pages = web.build_web(database, metrics, bolt=tenant.bolt, is_hearing=token.is_taken)
+        pages = web.build_web(process.health, process.metrics, bolt=tenant.bolt)
         hearing = web.listening(pages, settings.host, settings.port or HTTP_PORT)
     else:
-        hearing = connected(tenant.bolt, app_token, database, metrics, settings)
+        ear = Hearing(tenant.bolt, app_token, partial(give_up, process.stop))
+        hearing = connected(ear, process)
+    schedules = build_schedules(process, lambda: tenant.client, lambda: [settings.tenant_id])
     with schedules:
-        serve_until(stop, hearing, tenant.close)
-    database.close()
+        serve(process, tenant, hearing)
+
+
+def run_worker(settings: Settings) -> None:
+    """Answer what others have heard until SIGTERM or SIGINT; raises ConfigError as run does."""
+    find_tokens(settings)
+    process = processes.build(settings)
+    serve(process, build_own_tenant(process), process.showing())
+
+
+def build_own_tenant(process: Process) -> Tenant:
+    """What answers the workspace of SLACK_BOT_TOKEN; raises ConfigError when that is refused."""
+    settings = process.settings
+    bot_token, _ = find_tokens(settings)
+    counted = CountedCalls(process.metrics)
+    client = posting.build_client(bot_token, settings.slack_api_url, counted)
+    with _explained("SLACK_BOT_TOKEN", client):
+        check_scopes(client)
+    return build_tenant(client, process.answerer, process.metrics, settings)
+
+
+def serve(process: Process, tenant: Tenant, hearing: AbstractContextManager[object]) -> None:
+    """Answer one workspace, as Process.serve does."""
+
+    def work(_tenant_id: str, trace_id: UUID) -> None:
+        tenant.attempts.run(trace_id)
+
+    process.serve(hearing, process.build_worker(work, tenant.attempts.stop), tenant.close)
 
 
 def build_tenant(
@@ -111,17 +132,24 @@ def build_tenant(
     database = answerer.retriever.database
     rights = Rights(client, database)
     reviews = build_reviews(client, database, rights, settings)
+    attempts = Attempts(
+        client=client,
+        database=database,
+        answerer=answerer,
+        rights=rights,
+        metrics=metrics,
+        experts=settings.experts,
+    )
+    queue = processes.find_queue(settings)
+    places = Places(client, database, queue=queue, capacity=settings.answer_workers)
     jobs = Jobs(
         client=client,
         database=database,
-        answerer=MeasuredAnswerer(answerer, metrics),
         rights=rights,
-        executor=MeasuredExecutor(settings.answer_workers, database, metrics),
-        workers=settings.answer_workers,
-        refused=metrics.count_refused,
-        experts=settings.experts,
+        queue=queue,
+        limits=build_limits(settings),
+        places=places,
         follow=reviews.following,
-        limits=build_limits(client, database, settings),
     )
     app = build_app(
         client,
@@ -133,14 +161,12 @@ def build_tenant(
         authorize=authorize,
     )
     threading.Thread(target=reviews.show_missed, name="reviews", daemon=True).start()
-    return Tenant(bolt=app, jobs=jobs, client=client)
+    return Tenant(bolt=app, attempts=attempts, places=places, client=client)
 
 
 @contextmanager
 def build_schedules(
-    settings: Settings,
-    retriever: "Retriever",
-    stop: threading.Event,
+    process: Process,
     find_client: Callable[[], WebClient | None],
     list_tenants: Callable[[], Iterable[str]],
 ) -> Iterator[None]:
@@ -152,7 +178,9 @@ def build_schedules(
     """
     from app.loop import nightly
 
-    database = retriever.database
+    settings, stop, retriever = process.settings, process.stop, process.answerer.retriever
+    database = retriever.database.unhurried
+    retriever = replace(retriever, database=database)
 
     def run_night(*, progress: Callable[[int, int], None]) -> None:
         client = find_client()
@@ -214,11 +242,9 @@ def build_reviews(
     )
 
 
-def build_limits(client: WebClient, database: Database, settings: Settings) -> Limits:
+def build_limits(settings: Settings) -> Limits:
     """How many questions are answered an hour, at most."""
     return Limits(
-        client,
-        database,
         per_person=settings.questions_per_person,
         per_channel=settings.questions_per_channel,
     )
@@ -294,56 +320,21 @@ def _build_bolt(
     return app
 
 
-def serve_until(
-    stop: threading.Event, hearing: AbstractContextManager[object], close: Callable[[], None]
-) -> None:
-    """Answer what comes while hearing is entered until stop is set, then close what is begun."""
-    try:
-        with hearing:
-            log.info("Footnote is ready")
-            stop.wait()
-            log.info("Footnote stops")
-    finally:
-        close()
-
-
 @contextmanager
-def connected(
-    app: App, app_token: str, database: Database, metrics: Metrics, settings: Settings
-) -> Iterator[None]:
+def connected(hearing: Hearing, process: Process) -> Iterator[None]:
     """Hear by Socket Mode while the block runs and, with PORT set, show how Footnote is.
 
-    Raises ConfigError when Slack does not take the token, or the port is taken.
+    Raises ConfigError when Slack does not take the token, or the port is taken, and Deaf at the end
+    when Slack was not heard for too long.
     """
-    client = SocketModeHandler(app, app_token).client
-    pulse, token = health.Pulse(), health.TokenCheck(app.client)
-    client.on_message_listeners.append(pulse.note)
     try:
-        with _explained("SLACK_APP_TOKEN", app.client):
-            client.connect()
-        if settings.port is None:
-            yield
-            return
-        pages = web.build_web(
-            database,
-            metrics,
-            is_hearing=lambda: pulse.is_hearing(client.current_session) and token.is_taken(),
-        )
-        with web.listening(pages, settings.host, settings.port):
+        with _explained("SLACK_APP_TOKEN", hearing.client):
+            hearing.open()
+        process.health.add("slack", hearing.look)
+        with process.showing():
             yield
     finally:
-        client.close()
-
-
-def stop_on_signals(stop: threading.Event) -> None:
-    """Have SIGTERM and SIGINT set stop; a second one ends the process at once."""
-
-    def ask_to_stop(number: int, _: object) -> None:
-        signal.signal(number, signal.SIG_DFL)
-        stop.set()
-
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, ask_to_stop)
+        hearing.close()
 
 
 @contextmanager

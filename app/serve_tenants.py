@@ -4,7 +4,7 @@ import logging
 import os
 import threading
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Any
 from slack_bolt.authorization import AuthorizeResult
 from slack_sdk.oauth.installation_store import Bot
 
-from app import installing, logs, posting, retention, serve, web
+from app import installing, posting, retention, serve, web
+from app import process as processes
 from app.config import Settings
-from app.database import open_database
 from app.installations import Installations, OneRotator
-from app.metrics import Metrics
+from app.metrics import CountedCalls, Metrics
+from app.process import Process
 from app.tenants import Tenant, Tenants
 from retrieval.errors import ConfigError
 
@@ -44,40 +45,56 @@ def run(settings: Settings) -> None:
     What is set of channels and people, and what comes by itself, is for the workspace TENANT_ID.
     Raises ConfigError when a secret is missing, the database unreachable, or the port taken.
     """
-    from app import parts  # the models' libraries take seconds to import
     from app.loop import trackers
 
+    client_id, client_secret, _ = find_secrets(settings)
+    trackers.build(settings)
+    process = processes.build(settings)
+    tenants = build_tenants(process)
+    flow = installing.build_flow(
+        Installations(client_id, process.database.engine),
+        client_secret=client_secret,
+        client=posting.build_client("", settings.slack_api_url),
+    )
+    schedules = serve.build_schedules(
+        process,
+        partial(tenants.find_client, settings.tenant_id),
+        lambda: {settings.tenant_id, *retention.list_workspaces(process.database)},
+    )
+    pages = web.build_web(process.health, process.metrics, bolt=tenants, oauth=flow)
+    hearing = web.listening(pages, settings.host, settings.port or serve.HTTP_PORT)
+    with schedules:
+        serve_all(process, tenants, hearing)
+
+
+def run_worker(settings: Settings) -> None:
+    """Answer what others have heard until SIGTERM or SIGINT; raises ConfigError as run does."""
+    find_secrets(settings)
+    process = processes.build(settings)
+    serve_all(process, build_tenants(process), process.showing())
+
+
+def build_tenants(process: Process) -> Tenants:
+    """Whoever has installed the app."""
+    settings = process.settings
     client_id, client_secret, signing_secret = find_secrets(settings)
     for name in READ_BY_BOLT:
         os.environ.pop(name, None)
-    trackers.build(settings)
-    logs.configure(settings.log_level)
-    database = open_database(settings)
-    metrics = Metrics()
-    answerer = parts.follow_index(parts.build_answerer(settings, database))
-    installations = Installations(client_id, database.engine)
+    installations = Installations(client_id, process.database.engine)
     client = posting.build_client("", settings.slack_api_url)
-    tenants = Tenants(
+    return Tenants(
         installations,
         OneRotator(installations, client_secret=client_secret, client=client),
-        partial(build_tenant, answerer, metrics, settings),
+        partial(build_tenant, process.answerer, process.metrics, settings),
         signing_secret=signing_secret,
     )
-    flow = installing.build_flow(installations, client_secret=client_secret, client=client)
-    stop = threading.Event()
-    serve.stop_on_signals(stop)
-    pages = web.build_web(database, metrics, bolt=tenants, oauth=flow)
-    hearing = web.listening(pages, settings.host, settings.port or serve.HTTP_PORT)
-    schedules = serve.build_schedules(
-        settings,
-        answerer.retriever,
-        stop,
-        partial(tenants.find_client, settings.tenant_id),
-        lambda: {settings.tenant_id, *retention.list_workspaces(database)},
-    )
-    with schedules, refreshing(tenants, stop):
-        serve.serve_until(stop, hearing, tenants.close)
-    database.close()
+
+
+def serve_all(process: Process, tenants: Tenants, hearing: AbstractContextManager[object]) -> None:
+    """Answer them all, as Process.serve does."""
+    worker = process.build_worker(tenants.answer, tenants.give_back)
+    with refreshing(tenants, process.stop):
+        process.serve(hearing, worker, tenants.close)
 
 
 def find_secrets(settings: Settings) -> tuple[str, str, str]:
@@ -104,7 +121,7 @@ def build_tenant(
     answerer: "Answerer", metrics: Metrics, settings: Settings, tenant_id: str, bot: Bot
 ) -> Tenant:
     """What answers a workspace or organisation from its own documents."""
-    client = posting.build_client(bot.bot_token, settings.slack_api_url)
+    client = posting.build_client(bot.bot_token, settings.slack_api_url, CountedCalls(metrics))
 
     def authorize() -> AuthorizeResult:
         return AuthorizeResult(

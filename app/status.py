@@ -2,6 +2,7 @@
 
 import threading
 from concurrent.futures import Executor
+from contextvars import copy_context
 from time import monotonic
 
 from slack_sdk import WebClient
@@ -64,7 +65,7 @@ class Status:
     def _start(self) -> None:
         if not self._is_sending:
             self._is_sending = True
-            self._executor.submit(self._send)
+            self._executor.submit(copy_context().run, self._send)  # its logs name the question
 
     def _send(self) -> None:
         while True:

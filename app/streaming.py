@@ -5,12 +5,12 @@ import threading
 from collections.abc import Callable
 from itertools import takewhile
 from time import monotonic
-from uuid import UUID
 
 from slack_sdk import WebClient
 
 from app import markdown, posting
 from app.blocks import MESSAGE_TEXT, build_below
+from app.posting import Part
 from app.records import Answer, Arrival
 
 INTERVAL_S = 1.0  # between two additions to an answer; Slack takes about 100 a minute of them all
@@ -31,16 +31,17 @@ class Stream:
         self,
         client: WebClient,
         arrival: Arrival,
-        trace_id: UUID,
+        part: Part,
         started: Callable[[str], None],
         *,
         interval_s: float,
     ) -> None:
         """started is told the ts of the message as soon as there is one."""
         self.ts: str | None = None
+        self.may_be_lost = False  # Slack may have opened a message that nobody knows of
         self._client = client
         self._arrival = arrival
-        self._trace_id = trace_id
+        self._part = part
         self._started = started
         self._interval_s = interval_s
         self._lock = threading.RLock()
@@ -85,9 +86,7 @@ class Stream:
             rest, below = whole.removeprefix(self._shown), build_below(answer)
             self._grows = False
             try:
-                posting.stop_stream(
-                    self._client, self._arrival, self.ts, rest, below, self._trace_id
-                )
+                posting.stop_stream(self._client, self._arrival, self.ts, rest, below, self._part)
             except (posting.StreamLost, posting.StreamLimited):
                 self.end()
                 return False
@@ -108,8 +107,9 @@ class Stream:
         self._next_at = monotonic() + self._interval_s
         try:
             if self.ts is None:
+                self.may_be_lost = True
                 self.ts = posting.start_stream(self._client, self._arrival)
-                self._is_open = True
+                self.may_be_lost, self._is_open = False, True
                 self._started(self.ts)
             posting.append_to_stream(self._client, self._arrival, self.ts, more)
         except posting.StreamLimited as limited:

@@ -5,6 +5,7 @@ import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
+from uuid import UUID
 
 from slack_bolt import App, BoltRequest, BoltResponse
 from slack_sdk import WebClient
@@ -12,10 +13,10 @@ from slack_sdk.errors import SlackTokenRotationError
 from slack_sdk.oauth.installation_store import Bot
 from slack_sdk.signature import SignatureVerifier
 
+from app.attempts import Attempts
 from app.installations import Installations, OneRotator, find_tenant_id
-from app.jobs import Jobs
+from app.places import Places
 
-STOP_TIMEOUT_S = 25  # supervisors commonly kill after 30
 LISTENERS_TIMEOUT_S = 3
 
 log = logging.getLogger(__name__)
@@ -26,17 +27,18 @@ class Tenant:
     """What answers one workspace or organisation, with its token and from its documents."""
 
     bolt: App
-    jobs: Jobs
+    attempts: Attempts
+    places: Places
     client: WebClient  # its token is the last that Slack gave us
 
     def close(self) -> None:
-        """Let what was received become a job, and finish what is begun, as Jobs.close does."""
+        """Let what was received become a job; what is begun goes on."""
         # What Slack has put off is not waited for.
         listeners = self.bolt.listener_runner.listener_executor
         closing = threading.Thread(target=listeners.shutdown, daemon=True)
         closing.start()
         closing.join(LISTENERS_TIMEOUT_S)
-        self.jobs.close(STOP_TIMEOUT_S)
+        self.places.close()
 
 
 class Tenants:
@@ -96,9 +98,28 @@ class Tenants:
 
     def find_client(self, tenant_id: str) -> WebClient | None:
         """By whom a tenant is told something that it has not asked for; None before it is there."""
+        tenant = self._find_by_id(tenant_id)
+        return None if tenant is None else tenant.client
+
+    def answer(self, tenant_id: str, trace_id: UUID) -> None:
+        """Have an attempt at a question of a tenant; nothing where it is gone. Raises Again."""
+        tenant = self._find_by_id(tenant_id)
+        if tenant is None:
+            log.warning("Question %s is of %s, which is not there", trace_id, tenant_id)
+        else:
+            tenant.attempts.run(trace_id)
+
+    def give_back(self) -> None:
+        """As Attempts.stop, of all."""
+        with self._lock:
+            tenants = list(self._known.values())
+        for tenant in tenants:
+            tenant.attempts.stop()
+
+    def _find_by_id(self, tenant_id: str) -> Tenant | None:
         for bot in self._installations.list_bots():
             if find_tenant_id(bot) == tenant_id and (current := self._refresh(bot)) is not None:
-                return self._find(current).client
+                return self._find(current)
         return None
 
     def _find_bot(self, request: BoltRequest) -> Bot | None:

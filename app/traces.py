@@ -7,22 +7,28 @@ is shown of traces is read as the database is bound.
 import json
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
+from datetime import datetime
 from typing import Any
 from uuid import UUID
 
 from pgvector import HalfVector
-from sqlalchemy import Row, text
+from sqlalchemy import Connection, Row, text
 from sqlalchemy.exc import OperationalError
 
 from app import fillers
+from app import outbox as outboxes
 from app.loop import proposing
+from app.outbox import Outbox
 from app.records import Answer, Arrival, Citation, OwnQuestion, PastAnswer
 from app.turns import Standing
-from retrieval.db import DEADLOCK, LOCKED, Database
+from retrieval import faults
+from retrieval.db import Database
 from retrieval.errors import FootnoteError
 from retrieval.records import LEGS, Candidate, Retrieval
 
+AT_ONCE = 0  # the attempt of whoever claims a question and answers it then and there
+BUSY = "Busy"  # the error_class of what came when too much was waiting
 LIMITED = "Limited"  # the error_class of what was one question too many
 LOST_AFTER_S = 3_600  # longer than any question waits and is worked on; chosen
 RECENT_S = 1_800  # before a direct message: what was asked in it belongs to it; chosen
@@ -33,8 +39,27 @@ BYTES_A_TOKEN = 4  # of UTF-8: about what English has; other scripts have fewer 
 MOST_BETWEEN = 200
 
 
+class Superseded(FootnoteError):
+    """Somebody else is at work on a question by now, or it is gone."""
+
+
 class Narrowed(FootnoteError):
     """What an answer is made of has other readers by now, or is gone; asking again helps."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Begun:
+    """A question as an attempt at it finds it."""
+
+    trace_id: UUID
+    attempt: int  # from 1; only the latest may write to the trace
+    arrival: Arrival
+    outcome: str
+    outbox: Outbox | None
+    answer_ts: tuple[str, ...]  # the messages that are known to be seen of its answer
+    asked_at: datetime  # aware; or asked again
+    age_s: float  # since then, by the database's clock
+    is_deleted: bool
 
 
 def claim(database: Database, arrival: Arrival) -> UUID | None:
@@ -43,52 +68,138 @@ def claim(database: Database, arrival: Arrival) -> UUID | None:
     Whoever gets the trace_id answers; a second delivery, in this process or another, gets None.
     """
     with database.unrestricted.transaction() as connection:
-        return connection.execute(
-            text("""
-                INSERT INTO traces (tenant_id, surface, team_id, channel_id, message_ts, thread_ts,
-                                    user_id, question)
-                VALUES (:tenant_id, :surface, :team_id, :channel_id, :message_ts, :thread_ts,
-                        :user_id, :question)
-                ON CONFLICT DO NOTHING
-                RETURNING trace_id
-            """),
-            {"tenant_id": database.tenant_id, **asdict(arrival)},
-        ).scalar()
+        return add(connection, arrival, database.tenant_id)
 
 
-def claim_again(database: Database, arrival: Arrival) -> UUID | None:
-    """The trace of a message whose question failed, for whoever gets it to begin anew; else None.
+def add(connection: Connection, arrival: Arrival, tenant_id: str) -> UUID | None:
+    """As claim, in a transaction that does more."""
+    row = asdict(arrival)
+    more = {name: row.pop(name) for name in ("user_team_id", "is_unasked", "is_external")}
+    return connection.execute(
+        text("""
+            INSERT INTO traces (tenant_id, surface, team_id, channel_id, message_ts, thread_ts,
+                                user_id, question, arrival, asked_at)
+            VALUES (:tenant_id, :surface, :team_id, :channel_id, :message_ts, :thread_ts,
+                    :user_id, :question, CAST(:arrival AS jsonb), clock_timestamp())
+            ON CONFLICT DO NOTHING
+            RETURNING trace_id
+        """),
+        {"tenant_id": tenant_id, **row, "arrival": json.dumps(more)},
+    ).scalar()
 
-    A question without an answer in Slack LOST_AFTER_S later has failed with the process at work on
-    it.
+
+def begin(database: Database, trace_id: UUID) -> Begun | None:
+    """Have another attempt at a question, which those before may write to no more; None: it is
+    gone.
     """
     with database.unrestricted.transaction() as connection:
-        return connection.execute(
+        row = connection.execute(
             text("""
-                UPDATE traces SET outcome = 'pending', asked_at = clock_timestamp()
-                WHERE team_id = :team_id AND channel_id = :channel_id AND message_ts = :message_ts
-                AND NOT settings ? 'deleted'
-                AND (outcome = 'failed' OR (
-                    (outcome = 'pending' OR answer_ts = '{}')
-                    AND asked_at < clock_timestamp() - make_interval(secs => :lost_after_s)))
-                RETURNING trace_id
+                UPDATE traces SET attempts = attempts + 1 WHERE trace_id = :trace_id
+                RETURNING attempts, surface, question, team_id, channel_id, message_ts, thread_ts,
+                          user_id, arrival, outcome, outbox, answer_ts, asked_at,
+                          extract(epoch FROM clock_timestamp() - asked_at)::float8 AS age_s,
+                          settings ? 'deleted' AS is_deleted
             """),
-            {**asdict(arrival), "lost_after_s": LOST_AFTER_S},
-        ).scalar()
+            {"trace_id": trace_id},
+        ).one_or_none()
+    if row is None:
+        return None
+    return Begun(
+        trace_id=trace_id,
+        attempt=row.attempts,
+        arrival=Arrival(
+            question=row.question,
+            surface=row.surface,
+            team_id=row.team_id,
+            channel_id=row.channel_id,
+            message_ts=row.message_ts,
+            thread_ts=row.thread_ts,
+            user_id=row.user_id,
+            **row.arrival,
+        ),
+        outcome=row.outcome,
+        outbox=row.outbox and outboxes.parse(row.outbox),
+        answer_ts=tuple(row.answer_ts),
+        asked_at=row.asked_at,
+        age_s=row.age_s,
+        is_deleted=row.is_deleted,
+    )
+
+
+def call(connection: Connection, arrival: Arrival) -> bool:
+    """Have a message that nobody had asked us about be one that somebody does ask, if it is being
+    answered; whether it is."""
+    called = connection.execute(
+        text("""
+            UPDATE traces SET arrival = arrival || '{"is_unasked": false}'
+            WHERE team_id = :team_id AND channel_id = :channel_id AND message_ts = :message_ts
+            AND outcome = 'pending'
+            AND asked_at > clock_timestamp() - make_interval(secs => :lost_after_s)
+        """),
+        {**_place(arrival), "lost_after_s": LOST_AFTER_S},
+    )
+    return called.rowcount > 0
+
+
+def find_failed(connection: Connection, arrival: Arrival) -> UUID | None:
+    """The trace of a message whose question failed, for whoever asks again; else None.
+
+    A question without an answer in Slack LOST_AFTER_S later has failed, whatever became of it.
+    """
+    return connection.execute(
+        text("""
+            SELECT trace_id FROM traces
+            WHERE team_id = :team_id AND channel_id = :channel_id AND message_ts = :message_ts
+            AND NOT settings ? 'deleted'
+            AND (outcome = 'failed' OR (
+                (outcome = 'pending' OR answer_ts = '{}')
+                AND asked_at < clock_timestamp() - make_interval(secs => :lost_after_s)))
+            FOR UPDATE
+        """),
+        {**_place(arrival), "lost_after_s": LOST_AFTER_S},
+    ).scalar()
+
+
+def find_revised(connection: Connection, arrival: Arrival) -> UUID | None:
+    """The trace of a question whose text has changed, once; None when there is nothing to do."""
+    return connection.execute(
+        text("""
+            UPDATE traces SET settings = settings || '{"revised": true}'
+            WHERE team_id = :team_id AND channel_id = :channel_id AND message_ts = :message_ts
+            AND question <> :question AND NOT settings ?| ARRAY['revised', 'deleted']
+            RETURNING trace_id
+        """),
+        {**_place(arrival), "question": arrival.question},
+    ).scalar()
+
+
+def _place(arrival: Arrival) -> dict[str, object]:
+    return {
+        "team_id": arrival.team_id,
+        "channel_id": arrival.channel_id,
+        "message_ts": arrival.message_ts,
+    }
 
 
 def save_retrieval(
-    database: Database, trace_id: UUID, retrieval: Retrieval, *, tokens: Mapping[str, int]
+    database: Database,
+    trace_id: UUID,
+    retrieval: Retrieval,
+    *,
+    tokens: Mapping[str, int],
+    attempt: int = AT_ONCE,
 ) -> None:
     """Add what was searched for, its vector, all that was found with its scores, and what was kept.
 
-    tokens are what wording the queries cost. Raises Narrowed.
+    tokens are what wording the queries cost. Raises Narrowed and Superseded.
     """
     # What went unanswered for one name is told by it, however the questions were worded.
     unknown = {"unknown": list(retrieval.unknown)} if retrieval.unknown else {}
     _update(
         database,
         trace_id,
+        attempt,
         "queries = :queries, candidates = CAST(:candidates AS jsonb), kept = :kept,"
         " settings = settings || CAST(:settings AS jsonb), stage_ms = CAST(:stage_ms AS jsonb),"
         " tokens = CAST(:tokens AS jsonb), embedding = :embedding,"
@@ -152,20 +263,25 @@ def save_answer(
     *,
     settings: Mapping[str, object],
     stage_ms: Mapping[str, float],
+    attempt: int = AT_ONCE,
+    outbox: Outbox | None = None,
 ) -> None:
     """Complete the trace with the answer; settings, stage_ms and tokens add to the search's.
 
-    Raises Narrowed.
+    outbox is what its asker is to be told. Raises Narrowed and Superseded.
     """
     nearest = {"nearest": asdict(answer.nearest)} if answer.nearest else {}
     _update(
         database,
         trace_id,
+        attempt,
         f"answer = :answer, {_CITE},"
         " abstained_because = :abstained_because, tokens = tokens || CAST(:tokens AS jsonb),"
         " settings = settings || CAST(:settings AS jsonb),"
         " stage_ms = stage_ms || CAST(:stage_ms AS jsonb),"
-        " outcome = :outcome, completed_at = clock_timestamp()",
+        " outcome = :outcome, completed_at = clock_timestamp(),"
+        " outbox = CAST(:outbox AS jsonb)",
+        outbox=outboxes.build_json(outbox),
         answer=answer.text if answer.text_for_others is None else answer.text_for_others,
         abstained_because=answer.abstained_because,
         tokens=json.dumps(dict(answer.tokens)),
@@ -190,78 +306,152 @@ def _cite(citations: Sequence[Citation]) -> dict[str, object]:
     }
 
 
-def save_small_talk(database: Database, trace_id: UUID, kind: str, answer: Answer) -> None:
-    """Complete the trace of a message that asked nothing; it counts as no question."""
-    save_answer(database, trace_id, answer, settings={"small_talk": kind}, stage_ms={})
-
-
-def save_failure(database: Database, trace_id: UUID, error_class: str) -> None:
+def save_failure(
+    database: Database,
+    trace_id: UUID,
+    error_class: str,
+    *,
+    attempt: int = AT_ONCE,
+    outbox: Outbox | None = None,
+) -> None:
     """Complete the trace of a question that got no answer because something broke.
 
     Its tokens are those of rewording alone: of a call that broke off nobody says what was billed.
+    outbox is what its asker is to be told. Raises Superseded.
     """
     _update(
         database,
         trace_id,
-        "outcome = 'failed', error_class = :error_class, completed_at = clock_timestamp()",
+        attempt,
+        "outcome = 'failed', error_class = :error_class, completed_at = clock_timestamp(),"
+        " outbox = CAST(:outbox AS jsonb)",
         error_class=error_class,
+        outbox=outboxes.build_json(outbox),
+    )
+
+
+def refuse(connection: Connection, trace_id: UUID, error_class: str, outbox: Outbox | None) -> None:
+    """Complete the trace of a question that is not taken up, with what its asker is to be told.
+
+    That counts as made in the attempt that comes.
+    """
+    connection.execute(
+        text("""
+            UPDATE traces
+            SET outcome = 'failed', error_class = :error_class, completed_at = clock_timestamp(),
+                outbox = jsonb_set(CAST(:outbox AS jsonb), '{attempt}', to_jsonb(attempts + 1))
+            WHERE trace_id = :trace_id
+        """),
+        {"trace_id": trace_id, "error_class": error_class, "outbox": outboxes.build_json(outbox)},
     )
 
 
 def forget(database: Database, trace_id: UUID) -> None:
     """Delete a trace, so that its message counts as never seen."""
     with database.unrestricted.transaction() as connection:
-        connection.execute(
-            text("DELETE FROM traces WHERE trace_id = :trace_id"), {"trace_id": trace_id}
+        drop(connection, trace_id)
+
+
+def drop(connection: Connection, trace_id: UUID) -> None:
+    """As forget, in a transaction that does more."""
+    connection.execute(
+        text("DELETE FROM traces WHERE trace_id = :trace_id"), {"trace_id": trace_id}
+    )
+
+
+def forget_unasked(database: Database, trace_id: UUID) -> bool:
+    """Forget a message that nobody has asked us about so far; whether it was one."""
+    with database.unrestricted.transaction() as connection:
+        forgotten = connection.execute(
+            text("""
+                DELETE FROM traces
+                WHERE trace_id = :trace_id AND (arrival ->> 'is_unasked')::boolean
+            """),
+            {"trace_id": trace_id},
         )
+    return forgotten.rowcount > 0
 
 
 def save_stopped(
-    database: Database, trace_id: UUID, seen: str, citations: Sequence[Citation]
+    database: Database,
+    trace_id: UUID,
+    seen: str,
+    citations: Sequence[Citation],
+    *,
+    attempt: int = AT_ONCE,
 ) -> None:
     """Complete the trace of a question whose asker had seen enough with what was seen, and what it
     cites.
 
-    Its tokens are those of rewording alone: Claude tells what is billed only at the end.
+    Its tokens are those of rewording alone: Claude tells what is billed only at the end. Raises
+    Superseded.
     """
     _update(
         database,
         trace_id,
+        attempt,
         "outcome = 'stopped', answer = nullif(:seen, ''), completed_at = clock_timestamp(),"
-        f" {_CITE}",
+        f" outbox = NULL, {_CITE}",
         seen=seen,
         **_cite(citations),
     )
 
 
-def save_failure_ts(database: Database, trace_id: UUID, ts: str) -> None:
-    """Add the Slack message that tells of a failure, unless the question was asked again since."""
+def save_answer_ts(
+    database: Database,
+    trace_id: UUID,
+    answer_ts: Sequence[str],
+    *,
+    attempt: int = AT_ONCE,
+    is_told: bool = False,
+) -> None:
+    """Add the Slack messages that carry the answer; is_told: all of it stands there.
+
+    Raises Superseded.
+    """
+    _update(
+        database,
+        trace_id,
+        attempt,
+        "answer_ts = :answer_ts" + (", outbox = NULL" if is_told else ""),
+        answer_ts=list(answer_ts),
+    )
+
+
+def is_pending(database: Database, trace_id: UUID) -> bool:
+    """Whether a question has no outcome yet."""
     with database.unrestricted.transaction() as connection:
-        connection.execute(
+        return bool(
+            connection.execute(
+                text("SELECT outcome = 'pending' FROM traces WHERE trace_id = :trace_id"),
+                {"trace_id": trace_id},
+            ).scalar()
+        )
+
+
+def is_latest(database: Database, trace_id: UUID, attempt: int) -> bool:
+    """Whether an attempt at a question is still the one that is to answer it."""
+    with database.unrestricted.transaction() as connection:
+        return bool(
+            connection.execute(
+                text("SELECT attempts = :attempt FROM traces WHERE trace_id = :trace_id"),
+                {"trace_id": trace_id, "attempt": attempt},
+            ).scalar()
+        )
+
+
+def is_told_without(database: Database, trace_id: UUID, ts: str) -> bool:
+    """Whether all that there is to say stands in other messages than this one, or nothing is to be
+    said any more."""
+    with database.unrestricted.transaction() as connection:
+        row = connection.execute(
             text("""
-                UPDATE traces SET answer_ts = ARRAY[CAST(:ts AS text)]
-                WHERE trace_id = :trace_id AND outcome = 'failed'
+                SELECT outcome <> 'pending' AND outbox IS NULL AND NOT :ts = ANY(answer_ts) AS told
+                FROM traces WHERE trace_id = :trace_id
             """),
             {"trace_id": trace_id, "ts": ts},
-        )
-
-
-def save_answer_ts(
-    database: Database, trace_id: UUID, question: str, answer_ts: Sequence[str]
-) -> bool:
-    """Add the Slack messages that carry the answer; False when it is no longer what is asked.
-
-    Then another process answers the question as it was edited meanwhile.
-    """
-    with database.unrestricted.transaction() as connection:
-        saved = connection.execute(
-            text("""
-                UPDATE traces SET answer_ts = :answer_ts
-                WHERE trace_id = :trace_id AND question = :question
-            """),
-            {"trace_id": trace_id, "question": question, "answer_ts": list(answer_ts)},
-        )
-    return saved.rowcount > 0
+        ).one_or_none()
+    return row is None or bool(row.told)
 
 
 def find_by_answer(database: Database, channel_id: str, answer_ts: str) -> UUID | None:
@@ -321,17 +511,6 @@ def save_deletion(database: Database, team_id: str, channel_id: str, message_ts:
     return answer_ts
 
 
-def is_asked(database: Database, trace_id: UUID, question: str) -> bool:
-    """Whether this is still what a trace asks."""
-    with database.unrestricted.transaction() as connection:
-        return bool(
-            connection.execute(
-                text("SELECT question = :question FROM traces WHERE trace_id = :trace_id"),
-                {"trace_id": trace_id, "question": question},
-            ).scalar()
-        )
-
-
 def are_readable(database: Database, trace_ids: Collection[UUID]) -> bool:
     """Whether those whom the database reads as may read all that traces are made of by now."""
     if not trace_ids:
@@ -355,63 +534,48 @@ def is_deleted(database: Database, trace_id: UUID) -> bool:
         )
 
 
-def claim_revision(database: Database, arrival: Arrival, *, is_open: bool) -> UUID | None:
-    """The trace of a question whose text has changed, once; None when there is nothing to do.
-
-    is_open: this process is still answering it as it was. Where another one is, nothing can keep
-    that from posting its answer, so there is nothing to do either.
-    """
+def reopen(database: Database, trace_id: UUID, question: str) -> None:
+    """Have a trace begin again with the question as it reads now, as begin_anew does."""
     with database.unrestricted.transaction() as connection:
-        return connection.execute(
-            text("""
-                UPDATE traces SET settings = settings || '{"revised": true}'
-                WHERE team_id = :team_id AND channel_id = :channel_id AND message_ts = :message_ts
-                AND question <> :question AND NOT settings ?| ARRAY['revised', 'deleted']
-                AND (outcome <> 'pending' OR :is_open)
-                RETURNING trace_id
-            """),
-            {**asdict(arrival), "is_open": is_open},
-        ).scalar()
+        begin_anew(connection, trace_id, question)
 
 
-def reopen(database: Database, trace_id: UUID, question: str) -> list[str]:
-    """Have a trace begin again with the question as it reads now; gives the messages to replace.
+def begin_anew(connection: Connection, trace_id: UUID, question: str) -> None:
+    """Have a trace begin again with the question as it reads now; no attempt at it counts any more.
 
     What it was and what came of it stays in settings, the votes included: they were on that answer.
-    So does for whom it is, if there was an answer.
+    So does for whom it is, if there was an answer; and where that stands, so that it is replaced.
     """
-    with database.unrestricted.transaction() as connection:
-        answer_ts: list[str] = connection.execute(
-            text("""
-                WITH votes AS (
-                    DELETE FROM feedback WHERE trace_id = :trace_id
-                    RETURNING user_id, vote, voted_at, reason, right_source, right_path, note
-                )
-                UPDATE traces
-                SET question = :question, asked_at = clock_timestamp(), completed_at = NULL,
-                    queries = '{}', candidates = '[]', kept = '{}', answer = NULL,
-                    citations = '[]', abstained_because = NULL, stage_ms = '{}', tokens = '{}',
-                    embedding = NULL, outcome = 'pending', error_class = NULL,
-                    document_ids = CASE WHEN answer IS NULL THEN '{}' ELSE document_ids END,
-                    made_for = CASE WHEN answer IS NULL THEN '{}' ELSE made_for END,
-                    settings = jsonb_build_object('before', jsonb_build_object(
-                        'question', question, 'asked_at', asked_at, 'answer', answer,
-                        'citations', citations, 'outcome', outcome, 'tokens', tokens,
-                        'generator', settings -> 'generator',
-                        'rewrite_model', settings -> 'rewrite_model',
-                        'abstained_because', abstained_because,
-                        'votes', (SELECT coalesce(jsonb_agg(votes), '[]') FROM votes
-                                  WHERE vote <> 0)))
-                        || jsonb_strip_nulls(jsonb_build_object(
-                            'revised', settings -> 'revised', 'deleted', settings -> 'deleted',
-                            'joined', settings -> 'joined'))
-                WHERE trace_id = :trace_id
-                RETURNING answer_ts
-            """),
-            {"trace_id": trace_id, "question": question},
-        ).scalar_one()
-        proposing.leave(connection, trace_id)
-    return answer_ts
+    connection.execute(
+        text("""
+            WITH votes AS (
+                DELETE FROM feedback WHERE trace_id = :trace_id
+                RETURNING user_id, vote, voted_at, reason, right_source, right_path, note
+            )
+            UPDATE traces
+            SET question = :question, asked_at = clock_timestamp(), completed_at = NULL,
+                queries = '{}', candidates = '[]', kept = '{}', answer = NULL,
+                citations = '[]', abstained_because = NULL, stage_ms = '{}', tokens = '{}',
+                embedding = NULL, outcome = 'pending', error_class = NULL, outbox = NULL,
+                attempts = attempts + 1,
+                document_ids = CASE WHEN answer IS NULL THEN '{}' ELSE document_ids END,
+                made_for = CASE WHEN answer IS NULL THEN '{}' ELSE made_for END,
+                settings = jsonb_build_object('before', jsonb_build_object(
+                    'question', question, 'asked_at', asked_at, 'answer', answer,
+                    'citations', citations, 'outcome', outcome, 'tokens', tokens,
+                    'generator', settings -> 'generator',
+                    'rewrite_model', settings -> 'rewrite_model',
+                    'abstained_because', abstained_because,
+                    'votes', (SELECT coalesce(jsonb_agg(votes), '[]') FROM votes
+                              WHERE vote <> 0)))
+                    || jsonb_strip_nulls(jsonb_build_object(
+                        'revised', settings -> 'revised', 'deleted', settings -> 'deleted',
+                        'joined', settings -> 'joined'))
+            WHERE trace_id = :trace_id
+        """),
+        {"trace_id": trace_id, "question": question},
+    )
+    proposing.leave(connection, trace_id)
 
 
 def find_past_answers(database: Database, arrival: Arrival) -> list[PastAnswer]:
@@ -513,7 +677,14 @@ def find_standing(database: Database, arrival: Arrival) -> Standing | None:
 
 def save_joined(database: Database, trace_id: UUID) -> None:
     """Add that in or after this question others have come to speak in its thread."""
-    _update(database, trace_id, """settings = settings || '{"joined": true}'""")
+    with database.unrestricted.transaction() as connection:
+        connection.execute(
+            text("""
+                UPDATE traces SET settings = settings || '{"joined": true}'
+                WHERE trace_id = :trace_id
+            """),
+            {"trace_id": trace_id},
+        )
 
 
 def find_own(
@@ -542,14 +713,21 @@ def _giving_way() -> Iterator[None]:
     try:
         yield
     except OperationalError as error:
-        if getattr(error.orig, "sqlstate", None) not in (DEADLOCK, LOCKED):
+        if faults.find_code(error) not in (faults.DEADLOCK, faults.LOCKED):
             raise
         raise Narrowed("A page is getting another audience.") from error
 
 
-def _update(database: Database, trace_id: UUID, assignments: str, **values: object) -> None:
+def _update(
+    database: Database, trace_id: UUID, attempt: int, assignments: str, **values: object
+) -> None:
     with _giving_way(), database.unrestricted.transaction() as connection:
-        connection.execute(
-            text(f"UPDATE traces SET {assignments} WHERE trace_id = :trace_id"),
-            {"trace_id": trace_id, **values},
+        updated = connection.execute(
+            text(f"""
+                UPDATE traces SET {assignments}
+                WHERE trace_id = :trace_id AND attempts = :attempt
+            """),
+            {"trace_id": trace_id, "attempt": attempt, **values},
         )
+    if not updated.rowcount:
+        raise Superseded("Somebody else is at work on the question, or it is gone.")

@@ -13,15 +13,14 @@ from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from slack_bolt import BoltRequest, BoltResponse
 from slack_bolt.adapter.starlette.handler import to_bolt_request, to_starlette_response
 from slack_bolt.oauth import OAuthFlow
-from sqlalchemy.exc import SQLAlchemyError
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
-from starlette.responses import PlainTextResponse, Response
+from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
+from app.health import Health, Report
 from app.metrics import Metrics
-from retrieval.db import Database
 from retrieval.errors import ConfigError
 
 EVENTS_PATH = "/slack/events"
@@ -42,28 +41,36 @@ class Bolt(Protocol):
 
 
 def build_web(
-    database: Database,
+    health: Health,
     metrics: Metrics,
     *,
     bolt: Bolt | None = None,
     oauth: OAuthFlow | None = None,
-    is_hearing: Callable[[], bool] = lambda: True,
 ) -> Starlette:
     """/healthz and /metrics and, with bolt, /slack/events; with oauth, the pages to install it.
 
-    is_hearing says whether Slack takes our token and, where that is not by this server, reaches us.
+    /healthz and /healthz/ready are for whoever sends requests here, /healthz/live for whoever
+    starts the process anew: 200 or 503, with how each part is.
     """
 
-    def healthz(request: Request) -> Response:
-        if is_hearing() and _answers(database):
-            return PlainTextResponse("ok\n")
-        return PlainTextResponse("unavailable\n", status_code=503)
+    def show_ready(request: Request) -> Response:
+        report = health.look()
+        return _show_report(report, is_well=report.is_ready)
+
+    def show_live(request: Request) -> Response:
+        report = health.look()
+        return _show_report(report, is_well=report.is_live)
 
     def show_metrics(request: Request) -> Response:
         shown = generate_latest(metrics.registry)
         return Response(shown, headers={"Content-Type": CONTENT_TYPE_LATEST})
 
-    routes = [Route("/healthz", healthz), Route("/metrics", show_metrics)]
+    routes = [
+        Route("/healthz", show_ready),
+        Route("/healthz/ready", show_ready),
+        Route("/healthz/live", show_live),
+        Route("/metrics", show_metrics),
+    ]
     if bolt is not None:
         routes.append(Route(EVENTS_PATH, _build_endpoint(bolt), methods=["POST"]))
     if oauth is not None:
@@ -143,10 +150,13 @@ def _refuse() -> Response:
     return Response(status_code=401)
 
 
-def _answers(database: Database) -> bool:
-    try:
-        with database.transaction():
-            return True
-    except SQLAlchemyError as error:
-        log.warning("The database does not answer: %s", type(error).__name__)
-        return False
+def _show_report(report: Report, *, is_well: bool) -> Response:
+    shown = {
+        "live": report.is_live,
+        "ready": report.is_ready,
+        "reasons": report.reasons,
+        "parts": {
+            name: {"ok": check.is_ok, "text": check.text} for name, check in report.checks.items()
+        },
+    }
+    return JSONResponse(shown, status_code=200 if is_well else 503)

@@ -1,31 +1,49 @@
-"""The database: engine, schema version, the role that cannot see past its tenant, the server."""
+"""The database: engine, the role that cannot see past its tenant, the server."""
 
+import logging
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from copy import copy
 from pathlib import Path
+from random import uniform
+from time import monotonic, sleep
 from typing import TypeVar
 
-from alembic import command
-from alembic.config import Config
-from alembic.runtime.migration import MigrationContext
-from alembic.script import ScriptDirectory
 from pgvector.psycopg import register_vector
 from platformdirs import RuntimeDirWarning
-from sqlalchemy import Connection, Engine, create_engine, event, make_url, text
-from sqlalchemy.exc import DBAPIError, OperationalError, ProgrammingError
+from sqlalchemy import Connection, Engine, ExceptionContext, create_engine, event, make_url, text
+from sqlalchemy.exc import OperationalError
+from sqlalchemy.exc import TimeoutError as PoolTimeout
 
-import migrations
+from retrieval import faults
 from retrieval.errors import ConfigError
-
-MIN_PGVECTOR = (0, 8)  # the first with iterative scans, without which filtered search loses rows
-
 
 EVERYONE = ("everyone", "public")  # what each colleague may read; public: strangers, too
 EVERYTHING = ("*",)  # every audience has it
-DEADLOCK, LOCKED = "40P01", "55P03"  # codes of errors
 MOST_TRIES = 5  # each loses against another who is done a moment later; chosen
+
+# Beside those of workers: of the 20 threads for what Slack sends, of schedules, pages and metrics.
+CONNECTIONS_BESIDE = 24
+POOL_WAIT_S = 2  # for one of them; Slack waits 3 s for an acknowledgement
+# What Slack waits for takes milliseconds, a search up to a second or two; chosen.
+STATEMENT_S = 30
+# No transaction spans a call to Slack or Claude, but a search does embedding and reranking, which
+# take seconds. Who is longer away is not coming back, and holds locks; chosen.
+IDLE_S = 60
+# Without these, who waits for a server that the network has lost waits for minutes. So they wait
+# for 5 s to connect to one host, of which there may be several, and for 25 s else; chosen.
+LINK = {
+    "connect_timeout": "5",
+    "keepalives_idle": "10",
+    "keepalives_interval": "5",
+    "keepalives_count": "3",
+    "tcp_user_timeout": "25000",  # ms
+}
+FIRST_WAIT_S, LONGEST_WAIT_S = 0.05, 1.0  # between two tries; each twice the one before; chosen
+LEAST_S = 1  # for a statement, however little time is left; chosen
+
+log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
@@ -37,11 +55,15 @@ class Database:
     otherwise. Those made of it share its connections.
     """
 
-    def __init__(self, url: str, *, tenant_id: str) -> None:
-        """Connect lazily; raises ConfigError only for a URL that is none."""
+    def __init__(self, url: str, *, tenant_id: str, workers: int = 5) -> None:
+        """Connect lazily; raises ConfigError only for a URL that is none.
+
+        workers is how many threads are at work all the time: of so many the connections are kept.
+        """
         self.tenant_id = tenant_id
         self.audiences: tuple[str, ...] = EVERYONE
-        self.engine = _engine(url)
+        self.is_hurried = True
+        self.engine = build_engine(url, workers=workers)
         event.listen(self.engine, "connect", lambda connection, _: register_vector(connection))
 
     def for_tenant(self, tenant_id: str) -> "Database":
@@ -61,23 +83,59 @@ class Database:
         """The same tenant's, all of it: for work of which nobody is shown anything."""
         return self.reading_as(EVERYTHING)
 
+    @property
+    def unhurried(self) -> "Database":
+        """The same, with as much time for a statement, and between two, as they take: for work
+        that nobody in Slack waits for."""
+        other = copy(self)
+        other.is_hurried = False
+        return other
+
     def transaction(self) -> AbstractContextManager[Connection]:
         """One transaction that sees and writes only this tenant's rows for these audiences.
 
         The role and the settings end with the transaction, so a pooled connection carries
-        nothing over.
+        nothing over. Unless unhurried, the server ends a statement after STATEMENT_S, and the
+        transaction where nothing is said in it for IDLE_S.
         """
         return self._begin(self.engine)
 
+    def outlast(self, work: Callable[[Connection], T], *, for_s: float) -> T:
+        """What work gives in a transaction, begun anew for so long as faults of the database pass
+        by themselves; then what the last one raises.
+
+        Work is done again also where it was committed and only the word of that was lost. Who is
+        hurried waits for a statement no longer than what is left of the time, or LEAST_S.
+        """
+        end = monotonic() + for_s
+        wait_s = FIRST_WAIT_S
+        while True:
+            try:
+                statement_s = max(end - monotonic(), LEAST_S)
+                with self._begin(self.engine, min(statement_s, STATEMENT_S)) as connection:
+                    return work(connection)
+            except Exception as error:
+                left_s = end - monotonic()
+                if left_s <= 0 or not faults.is_passing(error):
+                    raise
+                fault = type(faults.find(error)).__name__
+                log.warning("The database fails, and is tried for %.1f s more: %s", left_s, fault)
+            sleep(min(wait_s * uniform(0.5, 1.5), left_s))  # not in step with others cut off
+            wait_s = min(wait_s * 2, LONGEST_WAIT_S)
+
     def insist(self, work: Callable[[Connection], T]) -> T:
         """What work gives in a transaction, begun anew where others who hold what it needs wait
-        for what it holds."""
+        for what it holds.
+
+        Not where the connection is lost: a lock on another one, under which this may be done, is
+        lost with it.
+        """
         for _ in range(MOST_TRIES - 1):
             try:
                 with self.transaction() as connection:
                     return work(connection)
             except OperationalError as error:
-                if getattr(error.orig, "sqlstate", None) != DEADLOCK:
+                if faults.find_code(error) != faults.DEADLOCK:
                     raise
         with self.transaction() as connection:
             return work(connection)
@@ -87,15 +145,22 @@ class Database:
         return self._begin(self.engine.execution_options(isolation_level="REPEATABLE READ"))
 
     @contextmanager
-    def _begin(self, engine: Engine) -> Iterator[Connection]:
-        with engine.begin() as connection:
+    def _begin(self, engine: Engine, statement_s: float = STATEMENT_S) -> Iterator[Connection]:
+        with _take(engine) as connection, connection.begin():
             connection.execute(
                 text(
                     "SELECT set_config('role', 'footnote_app', true),"
                     " set_config('footnote.tenant_id', :tenant_id, true),"
-                    " set_config('footnote.audiences', :audiences, true)"
+                    " set_config('footnote.audiences', :audiences, true),"
+                    " set_config('statement_timeout', :statement_ms, true),"
+                    " set_config('idle_in_transaction_session_timeout', :idle_ms, true)"
                 ),
-                {"tenant_id": self.tenant_id, "audiences": ",".join(self.audiences)},
+                {
+                    "tenant_id": self.tenant_id,
+                    "audiences": ",".join(self.audiences),
+                    "statement_ms": str(round(statement_s * 1000) if self.is_hurried else 0),
+                    "idle_ms": str(IDLE_S * 1000 if self.is_hurried else 0),  # 0: no bound
+                },
             )
             yield connection
 
@@ -110,55 +175,6 @@ def lock(connection: Connection, what: str) -> None:
         text("SELECT pg_advisory_xact_lock(hashtext(:key || current_setting(:tenant_id)))"),
         {"key": f"footnote {what} ", "tenant_id": "footnote.tenant_id"},
     )
-
-
-def open_database(url: str, *, tenant_id: str) -> Database:
-    """A database that answers and whose schema is the one that this code was written for.
-
-    Raises ConfigError when the server is unreachable, pgvector is missing or too old, or the
-    schema is older or newer than the code; each says what to do.
-    """
-    engine = _engine(url)
-    try:
-        with _connect(engine) as connection:
-            _check_pgvector(connection)
-            _check_schema(connection)
-    finally:
-        engine.dispose()
-    return Database(url, tenant_id=tenant_id)
-
-
-def migrate(url: str) -> tuple[str | None, str]:
-    """Create the schema or bring it up to date; the revisions before and after.
-
-    Raises ConfigError as open_database does, and when the role may not create the schema.
-    """
-    engine = _engine(url)
-    scripts = _Scripts()
-    try:
-        with _connect(engine) as connection:
-            _check_pgvector(connection)
-            before = MigrationContext.configure(connection).get_current_revision()
-            _refuse_newer(scripts, before)
-            connection.rollback()
-            scripts.config.attributes["connection"] = connection
-            # Two processes that start at once on an empty database would both create it.
-            connection.execute(text("SELECT pg_advisory_lock(hashtext('footnote migrate'))"))
-            connection.commit()
-            command.upgrade(scripts.config, "head")
-            connection.execute(text("SELECT pg_advisory_unlock(hashtext('footnote migrate'))"))
-            connection.commit()
-    except DBAPIError as error:
-        if getattr(error.orig, "sqlstate", None) != "42501":
-            raise
-        raise ConfigError(
-            "The database user may not create the schema. Let `footnote migrate` run once as the "
-            "database's owner with CREATEROLE; afterwards Footnote needs only the role "
-            "footnote_app."
-        ) from error
-    finally:
-        engine.dispose()
-    return before, scripts.head
 
 
 def start_embedded(home: Path) -> str:
@@ -188,7 +204,11 @@ def start_embedded(home: Path) -> str:
         ) from error
 
 
-def _engine(url: str) -> Engine:
+def build_engine(url: str, *, workers: int = 1) -> Engine:
+    """What connects to a database, lazily; raises ConfigError for a URL that is none.
+
+    What the URL says of the connection goes before LINK.
+    """
     try:
         parsed = make_url(url)
     except Exception as error:
@@ -197,88 +217,33 @@ def _engine(url: str) -> Engine:
         ) from error
     if not parsed.drivername.startswith("postgres"):
         raise ConfigError("DATABASE_URL must name a PostgreSQL database: postgresql://…")
-    # Errors are logged, and a value may be somebody's question.
-    return create_engine(
-        parsed.set(drivername="postgresql+psycopg"),
+    engine = create_engine(
+        parsed.set(drivername="postgresql+psycopg", query={**LINK, **parsed.query}),
         pool_pre_ping=True,
-        hide_parameters=True,  # the text of an error must not hold a question
-        connect_args={"connect_timeout": 10},  # seconds
+        pool_size=workers,
+        max_overflow=CONNECTIONS_BESIDE,
+        pool_timeout=POOL_WAIT_S,
+        # Errors are logged, and a value may be somebody's question.
+        hide_parameters=True,
     )
+    event.listen(engine, "handle_error", _leave_demoted)
+    return engine
 
 
-@contextmanager
-def _connect(engine: Engine) -> Iterator[Connection]:
+def _leave_demoted(context: ExceptionContext) -> None:
+    """Keep no connection to a server that takes no writes: another one is the primary by now."""
+    if faults.find_code(context.original_exception) == faults.READ_ONLY:
+        context.is_disconnect = True
+
+
+def _take(engine: Engine) -> Connection:
     try:
-        connection = engine.connect()
-    except OperationalError as error:
-        # Of the URL only these are told: a password may stand in any other part of it.
-        url = engine.url
-        host = url.host or url.query.get("host") or "localhost"
-        place = f"{host}:{url.port or 5432}/{url.database}"
-        raise ConfigError(
-            f"The database at {place} cannot be reached, or refuses the login. Check that it "
-            "runs, that it exists, and that DATABASE_URL is right."
-        ) from error
-    with connection:
-        yield connection
-
-
-def _check_pgvector(connection: Connection) -> None:
-    version = connection.execute(
-        text(
-            "SELECT coalesce(installed_version, default_version) FROM pg_available_extensions"
-            " WHERE name = 'vector'"
+        return engine.connect()
+    except PoolTimeout:
+        log.warning(
+            "No connection to the database was free for %d s; what is done in them takes too long,"
+            " as pg_stat_activity shows, or is too much at once. %s",
+            POOL_WAIT_S,
+            engine.pool.status(),
         )
-    ).scalar()
-    refuse_pgvector(version)
-
-
-def refuse_pgvector(version: str | None) -> None:
-    """Raise ConfigError unless this version of pgvector will do; None: there is none."""
-    if version is None:
-        raise ConfigError(
-            "This PostgreSQL has no pgvector. Install the extension `vector` 0.8 or newer on the "
-            "server, or unset DATABASE_URL to use the embedded one."
-        )
-    if tuple(int(part) for part in version.split(".")[:2]) < MIN_PGVECTOR:
-        raise ConfigError(
-            f"pgvector {version} is too old: 0.8 or newer is needed. Install it on the server, "
-            "then run `ALTER EXTENSION vector UPDATE` in this database."
-        )
-
-
-def _check_schema(connection: Connection) -> None:
-    scripts = _Scripts()
-    try:
-        current = MigrationContext.configure(connection).get_current_revision()
-    except ProgrammingError as error:
-        raise ConfigError(
-            "The database user may not read Footnote's schema. As the database's owner, run "
-            "`GRANT footnote_app TO …` for the user of DATABASE_URL."
-        ) from error
-    if current == scripts.head:
-        return
-    _refuse_newer(scripts, current)
-    raise ConfigError(
-        "The database has no Footnote schema yet. Run `footnote migrate`."
-        if current is None
-        else f"The schema is at {current}, this Footnote needs {scripts.head}. "
-        "Run `footnote migrate`."
-    )
-
-
-def _refuse_newer(scripts: "_Scripts", revision: str | None) -> None:
-    if revision is not None and revision not in scripts.revisions:
-        raise ConfigError(
-            f"The schema is at {revision}, which is newer than this Footnote knows "
-            f"({scripts.head}). Upgrade Footnote."
-        )
-
-
-class _Scripts:
-    def __init__(self) -> None:
-        self.config = Config()
-        self.config.set_main_option("script_location", str(Path(migrations.__path__[0])))
-        directory = ScriptDirectory.from_config(self.config)
-        self.revisions = [script.revision for script in directory.walk_revisions()]
-        self.head = self.revisions[0]
+        raise

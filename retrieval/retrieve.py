@@ -5,7 +5,6 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from functools import cache, partial
-from time import perf_counter
 
 from sqlalchemy import Connection
 
@@ -32,27 +31,11 @@ from retrieval.precedence import Validity
 from retrieval.records import Candidate, Hit, Leg, PassedOver, Query, Retrieval
 from retrieval.relevance import Basis, RelevanceModel
 from retrieval.rerank import Measured, Reranker
+from retrieval.timing import Clock, span
 from retrieval.trimming import trim
 from retrieval.tuning import Tuning
 
 _Reading = tuple[Asked, Mapping[int, Interaction]]  # a wording of the question, and its evidence
-
-
-class Clock:
-    """Milliseconds of each stage that it was asked to time, all its turns together."""
-
-    def __init__(self) -> None:
-        self.stage_ms: dict[str, float] = {}
-
-    @contextmanager
-    def stage(self, name: str) -> Iterator[None]:
-        """Time the block under a name."""
-        start = perf_counter()
-        try:
-            yield
-        finally:
-            elapsed = (perf_counter() - start) * 1000
-            self.stage_ms[name] = round(self.stage_ms.get(name, 0) + elapsed, 1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,6 +107,16 @@ class Retriever:
         with self._open(_embed, Clock()) as index:
             if index:
                 _find_model(index)
+
+    def is_loaded(self) -> bool:
+        """Whether a model of the index as it is now is here, or nothing was ever indexed.
+
+        One that is not is being loaded from now on, where models are given.
+        """
+        with self.database.transaction() as connection, suppress(IndexMismatch):
+            self._choose(connection)
+            return True
+        return False
 
     def find_generation(self, connection: Connection) -> Generation | None:
         """The generation that is searched; the active one where none can be."""
@@ -315,6 +308,7 @@ class Retriever:
         legs = self._search(index, _list_wordings(query))
         return _Ahead(generation_id=index.generation.generation_id, legs=legs)
 
+    @span("search")
     def _search(self, index: _Open, wordings: Sequence[str], first: int = 0) -> list[list[Hit]]:
         """The hits of every leg for every wording, numbered from first."""
         connection, generation, clock = index.connection, index.generation, index.clock

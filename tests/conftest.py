@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 import pytest
 from sqlalchemy import NullPool, create_engine, make_url, text
 
-from retrieval.db import Database, migrate, start_embedded
+from retrieval.db import Database, start_embedded
+from retrieval.schema import migrate
 from tests.stand_ins.claude import ClaudeStandIn
 from tests.stand_ins.slack import SlackStandIn
 
@@ -22,8 +23,8 @@ if TYPE_CHECKING:  # what needs PyTorch takes seconds to import, and most tests 
 # no model is looked for on a network, and localhost is not reached through a proxy.
 OWN_PREFIXES = (
     *("ADMINS", "ANSWER_", "ANTHROPIC_", "DATABASE_", "EMBEDDING_", "EVAL_", "FOOTNOTE_"),
-    *("FRESHNESS_", "GITHUB_", "LOG_", "QUESTIONS_", "REPORT_", "RERANK_", "RETENTION_"),
-    *("REVIEW_", "REWRITE_", "SLACK_", "TENANT_"),
+    *("FRESHNESS_", "GITHUB_", "LOG_", "OTEL_", "QUESTIONS_", "REPORT_", "RERANK_"),
+    *("RETENTION_", "REVIEW_", "REWRITE_", "SLACK_", "TENANT_"),
 )
 OWN_NAMES = ("CHANNELS", "EXPERTS", "HOST", "PORT", "PRICES", "SOURCES", "TICKETS")
 for name in list(os.environ):

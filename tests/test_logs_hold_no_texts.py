@@ -5,6 +5,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
+from procrastinate import App, RetryStrategy
+from procrastinate.testing import InMemoryConnector
 from pydantic import SecretStr
 from sqlalchemy import text
 
@@ -28,12 +30,12 @@ SECRETS = ("078-05-1120", "SSN", "zanzibar", "Zanzibar", "nine thousand")
 
 
 @contextmanager
-def logging_all() -> Iterator[None]:
+def logging_all(form: logs.Format = "text") -> Iterator[None]:
     """Log as `footnote serve` does at DEBUG, and only so, while the block runs."""
     root = logging.getLogger()
     before, level = list(root.handlers), root.level
     root.handlers.clear()
-    logs.configure("DEBUG")
+    logs.configure("DEBUG", form)
     yield
     root.handlers[:] = before
     root.setLevel(level)
@@ -96,6 +98,26 @@ def test_an_error_of_the_database_quotes_no_value(
     assert traces.claim(database, arrival) is not None
     logged = read(capsys)
     assert logged.count("It failed") == 3
+    for secret in SECRETS:
+        assert secret not in logged
+
+
+@pytest.mark.parametrize("form", ["text", "json"])
+def test_of_a_job_that_fails_its_ids_are_logged_and_not_why(
+    form: logs.Format, capsys: pytest.CaptureFixture[str]
+) -> None:
+    app = App(connector=InMemoryConnector())
+
+    @app.task(name="answer", retry=RetryStrategy(max_attempts=1))
+    def answer(trace_id: str) -> None:
+        raise ValueError(QUESTION)
+
+    with logging_all(form):
+        answer.defer(trace_id="5eed")
+        app.run_worker(wait=False, install_signal_handlers=False, listen_notify=False)
+    logged = read(capsys)
+    assert "Starting job answer[1](trace_id='5eed')" in logged
+    assert "Error, to retry" in logged and "builtins.ValueError" in logged
     for secret in SECRETS:
         assert secret not in logged
 

@@ -1,5 +1,7 @@
 """The migrations, from nothing to now."""
 
+import shutil
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -9,7 +11,9 @@ from sqlalchemy import create_engine, make_url, text
 from sqlalchemy.exc import IntegrityError
 
 import migrations
-from retrieval.db import Database, migrate, open_database
+from retrieval.db import Database
+from retrieval.schema import migrate, open_database
+from tests.noticing import watching
 
 TABLES = {
     *("sources", "documents", "generations", "sections", "chunks", "lexical_postings"),
@@ -50,9 +54,9 @@ def test_migrating_again_keeps_the_rows(database: Database, database_url: str) -
         assert connection.execute(text("SELECT question FROM traces")).scalars().all() == ["q"]
 
 
-def migrate_to(url: str, revision: str) -> None:
+def migrate_to(url: str, revision: str, folder: Path = Path(migrations.__path__[0])) -> None:
     config = Config()
-    config.set_main_option("script_location", str(Path(migrations.__path__[0])))
+    config.set_main_option("script_location", str(folder))
     engine = create_engine(make_url(url).set(drivername="postgresql+psycopg"))
     with engine.connect() as connection:
         config.attributes["connection"] = connection
@@ -97,3 +101,65 @@ def test_every_table_has_row_level_security(database: Database) -> None:
             )
         ).all()
     assert {row.relname for row in rows} == TABLES
+
+
+def find_oldest_code(url: str) -> str | None:
+    database = Database(url, tenant_id="acme")
+    with database.transaction() as connection:
+        oldest = connection.execute(text("SELECT oldest_code FROM alembic_version")).scalar()
+    database.close()
+    return oldest
+
+
+MIGRATION = """
+from alembic import op
+
+revision, down_revision, {oldest_code} = {values!r}
+
+def upgrade():
+    op.execute({statement!r})
+"""
+
+
+def test_code_works_with_what_follows_until_a_migration_says_otherwise(
+    database_url: str, tmp_path: Path
+) -> None:
+    before = find_oldest_code(database_url)
+    assert before is not None
+    shutil.copytree(Path(migrations.__path__[0]), tmp_path / "migrations")
+    files = sorted((tmp_path / "migrations" / "versions").glob("[0-9]*.py"))
+    head = files[-1].name[:4]
+    for name, oldest_code, values in (
+        ("9001", "other", ("9001", head, "9001")),
+        ("9002", "oldest_code", ("9002", "9001", "9002")),
+        ("9003", "other", ("9003", "9002", "9003")),
+    ):
+        migration = MIGRATION.format(oldest_code=oldest_code, values=values, statement="SELECT 1")
+        (tmp_path / "migrations" / "versions" / f"{name}_new.py").write_text(migration)
+    for revision, oldest in (("9001", before), ("9002", "9002"), ("9003", "9002")):
+        migrate_to(database_url, revision, tmp_path / "migrations")
+        assert find_oldest_code(database_url) == oldest
+
+
+def test_a_migration_does_not_keep_others_waiting_behind_a_long_query(empty_url: str) -> None:
+    migrate_to(empty_url, "0021")  # the next changes documents
+    database = Database(empty_url, tenant_id="acme")
+    count = text("SELECT count(*) FROM documents")
+    with ThreadPoolExecutor() as threads, watching("retrieval.schema", "in use") as gave_way:
+        with database.transaction() as long:
+            assert long.execute(count).scalar() == 0
+            migrated = threads.submit(migrate, empty_url)
+            assert gave_way.wait(20)
+            with database.transaction() as connection:  # queues behind nobody
+                assert connection.execute(count).scalar() == 0
+            assert not migrated.done()
+        assert migrated.result(20)[0] == "0021"
+    database.close()
+    open_database(empty_url, tenant_id="acme").close()
+
+
+def test_of_two_that_migrate_at_once_one_does(empty_url: str) -> None:
+    with ThreadPoolExecutor() as threads:
+        both = [threads.submit(migrate, empty_url) for _ in range(2)]
+    befores = {each.result()[0] for each in both}
+    assert befores == {None, both[0].result()[1]}

@@ -2,26 +2,22 @@
 
 import re
 from collections.abc import Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any
 
 import pytest
 from pydantic import SecretStr
 
-from app import abstaining, posting
+from app import abstaining
 from app.abstaining import IN_CHANNEL
 from app.answering import Answerer
 from app.config import Settings
 from app.generate.anthropic import Claude
 from app.generate.quoted import Quoter
-from app.jobs import Jobs
-from app.rights import Rights
-from app.serve import build_app, build_reviews
 from retrieval.db import Database
 from retrieval.embedding import Embedder
 from retrieval.retrieve import Retriever
-from tests.app.bot import find_rows
+from tests.app.bot import connected, find_rows
 from tests.retrieval.pages import build_retriever, ingest, page
 from tests.stand_ins.claude import Cite, ClaudeStandIn, Text
 from tests.stand_ins.slack import SlackStandIn
@@ -47,29 +43,8 @@ def claude(retriever: Retriever, stand_in: ClaudeStandIn) -> Iterator[Answerer]:
 @contextmanager
 def serving(slack: SlackStandIn, answerer: Answerer) -> Iterator[None]:
     """The bot as it serves; what was sent to it is over when the block is left."""
-    client = posting.build_client(slack.bot_token, slack.api_url)
-    database = answerer.retriever.database
-    jobs = Jobs(
-        client=client,
-        database=database,
-        answerer=answerer,
-        rights=Rights(client, database),
-        executor=ThreadPoolExecutor(2),
-        stream_interval_s=0,
-    )
-    settings = Settings()
-    app = build_app(
-        client,
-        database=database,
-        jobs=jobs,
-        settings=settings,
-        reviews=build_reviews(client, database, jobs.rights, settings),
-        retriever=None,
-    )
-    with slack.connected(app):
+    with connected(slack, answerer.retriever.database, answerer=answerer):
         yield
-        app.listener_runner.listener_executor.shutdown()
-        jobs.close(timeout_s=60)
 
 
 def ask(slack: SlackStandIn, answerer: Answerer, question: str) -> dict[str, Any]:

@@ -4,14 +4,12 @@ import json
 import re
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
 from threading import Event
 
 import pytest
 from pydantic import SecretStr
-from slack_sdk.socket_mode.builtin import SocketModeClient
 
-from app import health, jobs, posting, web
+from app import jobs, posting
 from app.abstaining import IN_CHANNEL
 from app.answering import Answerer
 from app.blocks import SAY_MORE
@@ -19,7 +17,6 @@ from app.config import Settings
 from app.generate.anthropic import Claude
 from app.generate.quoted import Quoter
 from app.loop.cases import list_cases
-from app.metrics import Metrics
 from app.records import Answer, Turn
 from retrieval.db import Database
 from retrieval.embedding import Embedder
@@ -153,63 +150,6 @@ def test_of_more_questions_than_are_answered_soon_the_last_are_to_be_asked_again
     assert len(posts(bot.slack)) == len(set(posts(bot.slack))) + 1 == count
     failed = [each for each in find_rows(bot.database, "traces") if each.outcome == "failed"]
     assert [each.error_class for each in failed] == ["Busy"] * 2
-
-
-@contextmanager
-def heard(slack: SlackStandIn, bot: Bot) -> Iterator[SocketModeClient]:
-    """The bot over Socket Mode, looking often whether it still hears."""
-    with slack.connected(bot.app, ping_interval_s=0.1) as handler:
-        slack.wait_for_connections(1)
-        yield handler.client
-    bot.settle()
-
-
-def test_while_slack_is_out_of_reach_it_is_not_well_and_then_it_answers_again(
-    slack: SlackStandIn, database: Database
-) -> None:
-    bot, back, pulse = Bot(slack, database), Event(), health.Pulse()
-    with heard(slack, bot) as client:
-        pages = web.build_web(
-            database, Metrics(), is_hearing=lambda: pulse.is_hearing(client.current_session)
-        )
-        with web.listening(pages, "127.0.0.1", 0) as port:
-            assert Caller(port).get("/healthz").status == 200
-            slack.delay("apps.connections.open", back)
-            slack.close_connections()
-            slack.wait_for_call("apps.connections.open", count=2)
-            assert Caller(port).get("/healthz").status == 503
-            slack.send_event(bot.mention("how long?"))  # kept by Slack
-            back.set()
-            slack.wait_for_call("chat.postMessage")
-            assert Caller(port).get("/healthz").status == 200
-    assert posts(slack) == ["You ask: how long?"]
-
-
-@pytest.mark.parametrize("fault", [{"drop_connection": True}, {"status": 503}], ids=str)
-def test_a_connection_that_cannot_be_renewed_at_once_is_renewed_later(
-    slack: SlackStandIn, database: Database, fault: Json
-) -> None:
-    bot = Bot(slack, database)
-    with heard(slack, bot):
-        slack.fail_next("apps.connections.open", **fault, times=3)
-        slack.close_connections()
-        slack.send_event(bot.mention("how long?"))
-        slack.wait_for_call("chat.postMessage")
-    assert len(slack.calls("apps.connections.open")) == 5  # the first, three in vain, the last
-
-
-def test_a_connection_that_is_open_and_mute_is_replaced(
-    slack: SlackStandIn, database: Database
-) -> None:
-    bot = Bot(slack, database)
-    with heard(slack, bot) as client:
-        mute = client.current_session
-        slack.mute_connections()
-        assert mute is not None and mute.is_active()
-        slack.send_event(bot.mention("how long?"))
-        slack.wait_for_call("chat.postMessage")
-        assert health.Pulse().is_hearing(client.current_session)
-        assert not mute.is_active()
 
 
 # Threads

@@ -8,13 +8,14 @@ import anthropic
 import httpx2
 import pytest
 from anthropic.types import CitationsSearchResultLocation, Message, TextBlock
-from slack_bolt import Ack, App, Respond
+from slack_bolt import Ack, App, BoltRequest, BoltResponse, Respond
 from slack_sdk import WebClient
 from slack_sdk.errors import SlackApiError
 from slack_sdk.http_retry import ConnectionErrorRetryHandler, FixedValueRetryIntervalCalculator
 
 from tests.stand_ins import slack_limits
 from tests.stand_ins.claude import Cite, ClaudeStandIn, Text
+from tests.stand_ins.recording import Recording
 from tests.stand_ins.slack import SlackStandIn
 from tests.stand_ins.tracker import TrackerStandIn
 
@@ -405,6 +406,32 @@ def test_each_envelope_goes_to_one_connection_and_a_refresh_loses_none(
         assert len(slack.calls("apps.connections.open")) == 4
     assert sorted(seen["a"] + seen["b"]) == [f"Ev{number:04d}" for number in range(1, 7)]
     assert [len(seen["a"]), len(seen["b"])] == [3, 3]
+
+
+def test_what_is_not_acknowledged_can_be_sent_again_as_often_as_slack_does(
+    slack: SlackStandIn,
+) -> None:
+    app, numbers = bolt_app(slack), Recording[str]()
+
+    @app.event("app_mention", middleware=[lambda: BoltResponse(status=503)])
+    def nothing() -> None: ...
+
+    @app.middleware
+    def note(request: BoltRequest, next: Callable[[], None]) -> None:
+        numbers.add(request.headers["x-slack-retry-num"][0])
+        next()
+
+    event = slack.write("<@U0BOT> how long?", channel_id="C1")
+    with slack.connected(app):
+        sent = [slack.send_event({**event, "type": "app_mention"})]
+        for count in range(1, 4):
+            numbers.wait_for(count=count)
+            sent.append(slack.send_again(sent[-1]))
+        numbers.wait_for(count=4)
+        assert slack.find_unacknowledged() == tuple(sent)
+        with pytest.raises(AssertionError, match="does not send it again"):
+            slack.send_again(sent[-1])
+    assert numbers.having() == ("0", "1", "2", "3")
 
 
 def test_claude_cites_the_first_block_unless_told_otherwise(

@@ -8,6 +8,7 @@ from slack_bolt import App, BoltContext
 from app.channels import ChannelMode
 from app.jobs import Jobs
 from app.listeners import messages
+from app.listeners.first import acknowledged, before_ack
 from retrieval.db import Database
 
 
@@ -20,4 +21,4 @@ def register(
         messages.take(body, context, jobs)
         messages.note_standing(body, context, database, allowed)
 
-    app.event("app_mention")(mention)
+    app.event("app_mention", middleware=[before_ack(mention)])(acknowledged)

@@ -6,11 +6,11 @@ from dataclasses import replace
 from typing import Any
 
 from slack_bolt import App, BoltContext
-from sqlalchemy.exc import SQLAlchemyError
 
 from app import channels, traces, turns
 from app.channels import ChannelMode
 from app.jobs import Jobs
+from app.listeners.first import before_ack
 from app.records import Arrival
 from app.turns import Standing
 from retrieval.db import Database
@@ -31,12 +31,14 @@ def register(
     heard is told of each, its whole request, after that.
     """
 
-    def message(event: dict[str, Any], body: dict[str, Any], context: BoltContext) -> None:
+    def message(body: dict[str, Any], context: BoltContext) -> None:
         standing = note_standing(body, context, database, allowed)
-        if find_reason_to_ignore(event, context) == "OVERHEARD":
+        if find_reason_to_ignore(body["event"], context) == "OVERHEARD":
             overhear(body, context, standing)
         else:
             take(body, context, jobs)
+
+    def acknowledged(body: dict[str, Any], context: BoltContext) -> None:
         heard(body, context)
 
     def overhear(body: dict[str, Any], context: BoltContext, standing: Standing | None) -> None:
@@ -48,7 +50,7 @@ def register(
             return
         jobs.take(arrival)
 
-    app.event("message")(message)
+    app.event("message", middleware=[before_ack(message)])(acknowledged)
 
 
 def note_standing(
@@ -59,8 +61,7 @@ def note_standing(
 ) -> Standing | None:
     """How the thread of what somebody says stands, adding whether others join it by this.
 
-    None where there is no such thread, where only mentions count, and where the database is out of
-    reach.
+    None where there is no such thread, and where only mentions count.
     """
     event, bot_user_id = body["event"], str(context.bot_user_id)
     # The database is not asked of each word that is said anywhere.
@@ -68,13 +69,9 @@ def note_standing(
         event, bot_user_id=bot_user_id, bot_id=str(context.bot_id)
     ):
         return None
-    try:
-        standing = traces.find_standing(database, build_arrival(event, body, context))
-        if standing is not None and turns.joins(event, standing, bot_user_id=bot_user_id):
-            traces.save_joined(database, standing.trace_id)
-    except SQLAlchemyError:  # nobody has asked for this
-        log.exception("Could not see how a thread stands")
-        return None
+    standing = traces.find_standing(database, build_arrival(event, body, context))
+    if standing is not None and turns.joins(event, standing, bot_user_id=bot_user_id):
+        traces.save_joined(database, standing.trace_id)
     return standing
 
 

@@ -9,6 +9,7 @@ from slack_sdk import WebClient
 from app import blocks, feedback, posting, traces
 from app.feedback import Ballot
 from app.listeners import strangers
+from app.listeners.first import acknowledged, before_ack
 from app.loop.review_messages import Reviews
 from retrieval.db import Database
 
@@ -16,18 +17,21 @@ from retrieval.db import Database
 def register(app: App, database: Database, reviews: Reviews) -> None:
     """Listen to reactions; those on other messages or of other kinds are let pass."""
 
-    def added(
-        event: dict[str, Any], body: dict[str, Any], context: BoltContext, client: WebClient
-    ) -> None:
-        if found := find(event):
+    def added(body: dict[str, Any], context: BoltContext) -> None:
+        if found := find(body["event"]):
             ballot, trace_id = found
             with reviews.following(trace_id):
                 count(ballot, trace_id, database)
-                if not strangers.is_stranger(body, context):
-                    thank(ballot, trace_id, client, database, reviews)
 
-    def removed(event: dict[str, Any]) -> None:
-        if found := find(event):
+    def counted(
+        event: dict[str, Any], body: dict[str, Any], context: BoltContext, client: WebClient
+    ) -> None:
+        found = None if strangers.is_stranger(body, context) else find(event)
+        if found:
+            thank(*found, client, database, reviews)
+
+    def removed(body: dict[str, Any], context: BoltContext) -> None:
+        if found := find(body["event"]):
             ballot, trace_id = found
             with reviews.following(trace_id):
                 feedback.take_back(database, trace_id, ballot.user_id, ballot.vote, ballot.voted_at)
@@ -39,8 +43,8 @@ def register(app: App, database: Database, reviews: Reviews) -> None:
         trace_id = traces.find_by_answer(database, ballot.channel_id, ballot.answer_ts)
         return None if trace_id is None else (ballot, trace_id)
 
-    app.event("reaction_added")(added)
-    app.event("reaction_removed")(removed)
+    app.event("reaction_added", middleware=[before_ack(added)])(counted)
+    app.event("reaction_removed", middleware=[before_ack(removed)])(acknowledged)
 
 
 def count(ballot: Ballot, trace_id: UUID, database: Database) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 
 from slack_bolt import App, BoltContext, BoltResponse
 from slack_sdk import WebClient
+from sqlalchemy.exc import SQLAlchemyError
 
 from app import blocks, posting
 from app.channels import ChannelMode
@@ -56,7 +57,10 @@ def register(
         note(body, context)
 
     def note(body: dict[str, Any], context: BoltContext) -> None:
-        messages.note_standing(body, context, database, allowed)
+        try:
+            messages.note_standing(body, context, database, allowed)
+        except SQLAlchemyError:  # nobody has asked for this
+            log.exception("Could not see how a thread stands")
 
     app.use(sort_out)
     if not are_answered:

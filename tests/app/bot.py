@@ -1,23 +1,27 @@
 """The bot as it serves, with a given answerer, and what a test wants to know of it."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from threading import Event
+from time import monotonic
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from slack_bolt import App
 from sqlalchemy import text
 
-from app import posting, traces
-from app.answering import Searching, Tell, Writing
+from app import posting, queueing
+from app.answering import Keeping, Searching, Tell, Writing
+from app.attempts import Answering, Attempts
 from app.channels import ChannelMode
 from app.config import Settings
-from app.jobs import Answering, Jobs
+from app.jobs import Jobs
+from app.metrics import Metrics
+from app.places import Places
 from app.records import Answer, Turn
 from app.rights import Rights
 from app.serve import build_app, build_limits, build_reviews
+from app.worker import Worker
 from retrieval.db import Database
 from tests.stand_ins.recording import Recording
 from tests.stand_ins.slack import SlackStandIn
@@ -26,6 +30,7 @@ if TYPE_CHECKING:  # takes seconds to import
     from retrieval.retrieve import Retriever
 
 Json = dict[str, Any]
+WORKERS = 4
 ADMIN = "U9"  # sees what others asked
 
 
@@ -47,8 +52,7 @@ class GivenAnswers:
     def answer(
         self,
         turns: tuple[Turn, ...],
-        trace_id: UUID,
-        before_saving: Callable[[], None],
+        trace: Keeping,
         tell: Tell,
     ) -> Answer:
         tell(Searching(page_count=1942))
@@ -61,25 +65,24 @@ class GivenAnswers:
         answer = self.answers.get(question, Answer(text=f"You ask: {question}"))
         if isinstance(answer, Exception):
             raise answer
-        before_saving()
-        traces.save_answer(self._database, trace_id, answer, settings={}, stage_ms={})
+        trace.save_answer(answer, {}, {})
         return answer
 
     def wait_until_asked(self, question: str) -> None:
         self.asked.wait_for(lambda turns: turns[-1].text == question)
 
 
-class Watched(ThreadPoolExecutor):
-    """Lets a test wait for the end of what it has set off."""
+class Noted(Metrics):
+    """Lets a test wait for the end of each attempt."""
 
-    def __init__(self, workers: int) -> None:
-        super().__init__(workers)
-        self.begun: Recording[Future[Any]] = Recording()
+    def __init__(self) -> None:
+        super().__init__()
+        self.ended: Recording[UUID] = Recording()
 
-    def submit(self, work: Any, /, *args: Any, **kwargs: Any) -> Future[Any]:
-        future = super().submit(work, *args, **kwargs)
-        self.begun.add(future)
-        return future
+    def note(self, database: Database, trace_id: UUID, attempt: int) -> str | None:
+        outcome = super().note(database, trace_id, attempt)
+        self.ended.add(trace_id)
+        return outcome
 
 
 class Bot:
@@ -106,22 +109,41 @@ class Bot:
             channels=dict(channels or {}),
             **{"questions_per_person": 1_000, **more},
         )
-        self.executor = Watched(4)
+        self.metrics = Noted()
+        self.ended = self.metrics.ended
         client = posting.build_client(slack.bot_token, slack.api_url)
         rights = Rights(client, database)
         reviews = build_reviews(client, database, rights, settings)
-        self.jobs = Jobs(
+        self.attempts = Attempts(
             client=client,
             database=database,
             answerer=answerer or self.answerer,
             rights=rights,
-            executor=self.executor,
-            workers=4,
             experts=settings.experts,
+            metrics=self.metrics,
             stream_interval_s=0,
-            follow=reviews.following,
-            limits=build_limits(client, database, settings),
         )
+        queue = queueing.name(database.tenant_id)
+        self.places = Places(client, database, queue=queue, capacity=WORKERS, refresh_s=0.05)
+        self.jobs = Jobs(
+            client=client,
+            database=database,
+            rights=rights,
+            queue=queue,
+            limits=build_limits(settings),
+            places=self.places,
+            follow=reviews.following,
+        )
+        self.worker = Worker(
+            database,
+            lambda _, trace_id: self.attempts.run(trace_id),
+            self.attempts.stop,
+            queue=queue,
+            concurrency=WORKERS,
+            taken_over=self.metrics.taken_over.inc,
+            poll_s=0.05,
+        )
+        self.worker.start()
         self.app: App = build_app(
             client,
             database=database,
@@ -136,7 +158,23 @@ class Bot:
         for envelope_id in envelope_ids:
             self.slack.wait_for_ack(envelope_id)
         self.app.listener_runner.listener_executor.shutdown()
-        self.jobs.close(timeout_s=30)
+        until = monotonic() + 30
+        while self._has_jobs():
+            assert monotonic() < until, "there is still something to do"
+            Event().wait(0.01)
+        self.close(timeout_s=30)
+
+    def _has_jobs(self) -> bool:
+        with self.database.transaction() as connection:
+            return bool(
+                connection.execute(text("SELECT count(*) FROM procrastinate_jobs")).scalar()
+            )
+
+    def close(self, timeout_s: float) -> None:
+        """Take up nothing more, as a process does that stops."""
+        self.worker.close(timeout_s)
+        self.places.close()
+        self.attempts.close()
 
     def mention(self, question: str, **more: Any) -> Json:
         """A mention that a person has just written, as Slack's event."""
@@ -146,9 +184,9 @@ class Bot:
     def ask(self, question: str, **more: Any) -> Json:
         """Mention the bot with a question; the message with its answer."""
         event = self.mention(question, **more)
-        before = len(self.executor.begun.having())
+        before = len(self.ended.having())
         self.slack.send_event(event)
-        self.executor.begun.wait_for(count=before + 1)[before].result(10)
+        self.ended.wait_for(count=before + 1)
         return self.slack.messages("C1", event.get("thread_ts", event["ts"]))[-1]
 
 

@@ -17,6 +17,7 @@ from retrieval import audiences
 from retrieval.db import Database
 from tests.app.questions import ask
 from tests.conftest import SAMPLE
+from tests.stand_ins.slack import SlackStandIn
 
 ERR_2041 = "what does err 2041 mean?"
 CANDIDATE = {
@@ -527,6 +528,9 @@ def test_doctor_is_content_with_the_sample(indexed_url: str) -> None:
     assert "ANTHROPIC_API_KEY is not set" in texts
     assert "EVAL_SCHEDULE is not: nothing is reported" in texts
     assert "Row-level security is on for every table" in texts
+    assert "All indexes of the database are valid" in texts
+    assert "Jobs: 0 waiting, 0 at work; 0 workers." in texts
+    assert "SLACK_BOT_TOKEN and SLACK_APP_TOKEN" in texts
 
 
 def test_a_terminal_reads_everything_unless_an_audience_is_named(
@@ -546,3 +550,24 @@ def test_a_terminal_reads_everything_unless_an_audience_is_named(
         docs = [candidate["doc"] for candidate in found["candidates"]]
         assert ("reference/error-codes.md" in docs) == is_found
     assert "'finance' is no audience" in fail(indexed_url, "ask", "?", "--audience", "finance")
+
+
+@pytest.mark.model
+def test_doctor_asks_slack_before_it_looks_at_the_database(
+    empty_url: str, slack: SlackStandIn
+) -> None:
+    tokens = {"SLACK_BOT_TOKEN": slack.bot_token, "SLACK_APP_TOKEN": "xapp-of-nobody"}
+    told = footnote(empty_url, "doctor", SLACK_API_URL=slack.api_url, **tokens).stdout
+    assert "ok    Slack takes SLACK_BOT_TOKEN, for Stand-in.\n" in told
+    assert "error Slack does not take SLACK_APP_TOKEN: invalid_auth. See that Socket Mode" in told
+    assert "Run `footnote migrate`." in told and slack.bot_token not in told
+
+
+@pytest.mark.model
+def test_doctor_waits_for_no_table_that_somebody_holds(database: Database) -> None:
+    url = database.engine.url.render_as_string(hide_password=False)
+    with database.engine.begin() as connection:
+        connection.execute(text("LOCK TABLE traces"))
+        told = footnote(url, "doctor").stdout
+    assert "error Somebody has locked a table for over 3 s" in told
+    assert "can be written to" in told

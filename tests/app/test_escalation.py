@@ -34,9 +34,9 @@ def ask(bot: Bot, question: str = QUESTION, **more: Any) -> Json:
 
 def deliver(bot: Bot, event: Json) -> None:
     """Send a question and wait for the end of the work on it."""
-    before = len(bot.executor.begun.having())
+    before = len(bot.ended.having())
     bot.slack.send_event(event)
-    bot.executor.begun.wait_for(count=before + 1)[before].result(10)
+    bot.ended.wait_for(count=before + 1)
 
 
 def find_button(message: Json, action_id: str) -> Json | None:

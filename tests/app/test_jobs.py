@@ -1,21 +1,17 @@
 """Questions at work: each taken once, each told of its end."""
 
-from collections.abc import Callable
-from concurrent.futures import Executor, Future
-from functools import partial
+from dataclasses import replace
 from threading import Barrier, Event, Thread
-from typing import Any
 
 import pytest
 
-from app import posting, traces
+from app import traces
 from app.blocks import MESSAGE_TEXT
-from app.jobs import MOST_WAITING, Jobs
-from app.posting import BUSY, FAILURE
+from app.jobs import MOST_WAITING
+from app.posting import BUSY
 from app.records import Answer, Arrival
-from app.rights import Rights
 from retrieval.db import Database
-from tests.app.bot import Bot, GivenAnswers, connected, find_rows
+from tests.app.bot import Bot, connected, find_rows
 from tests.stand_ins.slack import SlackStandIn
 
 
@@ -68,12 +64,18 @@ def test_every_message_of_a_long_answer_leads_to_its_trace(bot: Bot) -> None:
     assert len(posted) == 2
 
 
-def test_p27_an_answer_that_may_stand_there_is_not_denied(bot: Bot) -> None:
-    bot.slack.fail_next("chat.postMessage", drop_connection=True, after_storing=True)
-    assert bot.ask("how long?")["text"] == "You ask: how long?"
+@pytest.mark.parametrize("after_storing", [True, False])
+def test_p27_an_answer_of_which_nobody_knows_whether_it_stands_there_stands_there_once(
+    bot: Bot, after_storing: bool
+) -> None:
+    bot.slack.fail_next("chat.postMessage", drop_connection=True, after_storing=after_storing)
+    event = bot.mention("how long?")
+    bot.settle(bot.slack.send_event(event))
+    (answer,) = bot.slack.messages("C1", event["ts"])[1:]
+    assert answer["text"] == "You ask: how long?"
     (trace,) = find_rows(bot.database, "traces")
-    assert (trace.outcome, trace.error_class) == ("failed", "PostLost")
-    assert len(answers(bot.slack)) == 1
+    assert (trace.outcome, trace.answer_ts, trace.outbox) == ("answered", [answer["ts"]], None)
+    assert len(bot.answerer.asked.having()) == 1  # it is told again, not answered again
 
 
 def test_an_index_in_which_nothing_is_found_raises_the_alarm(
@@ -94,17 +96,19 @@ def test_an_index_in_which_nothing_is_found_raises_the_alarm(
 def test_beyond_those_that_can_wait_a_question_is_turned_away(
     slack: SlackStandIn, database: Database
 ) -> None:
-    with connected(slack, database) as bot:
+    with connected(slack, database, questions_per_channel=1_000) as bot:
         bot.answerer.held["slow?"] = Event()
-        for _ in range(4 + MOST_WAITING):
+        for _ in range(4):
             bot.jobs.take(written(slack, "slow?"))
-        assert answers(slack) == []
+        bot.answerer.asked.wait_for(count=4)
+        for _ in range(MOST_WAITING):
+            bot.jobs.take(written(slack, "slow?"))
         bot.jobs.take(written(slack, "one more?"))
-        assert answers(slack) == [BUSY]
         bot.answerer.held["slow?"].set()
     assert [turns[-1].text for turns in bot.answerer.asked.having()] == ["slow?"] * 204
     outcomes = {(each.question, each.error_class) for each in find_rows(database, "traces")}
     assert outcomes == {("slow?", None), ("one more?", "Busy")}
+    assert answers(slack).count(BUSY) == 1
 
 
 def test_a_failure_that_cannot_be_told_is_still_saved(bot: Bot) -> None:
@@ -120,50 +124,31 @@ def test_what_is_begun_is_finished_before_the_end(slack: SlackStandIn, database:
         bot.answerer.held["slow?"] = Event()
         bot.jobs.take(written(slack, "slow?"))
         bot.answerer.wait_until_asked("slow?")
-        closing = Thread(target=bot.jobs.close, args=(10,))
+        closing = Thread(target=bot.close, args=(10,))
         closing.start()
         bot.answerer.held["slow?"].set()
         closing.join()
         assert answers(slack) == ["You ask: slow?"]
 
 
-def test_what_does_not_end_in_time_is_told(slack: SlackStandIn, database: Database) -> None:
-    with connected(slack, database) as bot:
-        held = bot.answerer.held
-        questions = [f"slow {number}?" for number in range(5)]  # one more than threads
-        for question in questions:
-            held[question] = Event()
-            bot.jobs.take(written(slack, question))
-        for question in questions[:4]:
-            bot.answerer.wait_until_asked(question)
-        slack.wait_for_call("assistant.threads.setStatus", count=5)
-        bot.jobs.close(timeout_s=0)
-        for until in held.values():
-            until.set()
-    # Those that were at work have ended by now, and had an answer.
-    traces = find_rows(database, "traces")
-    assert {(trace.outcome, trace.error_class) for trace in traces} == {("failed", "Stopped")}
-    assert sorted(answers(slack)) == sorted(
-        FAILURE.format(reference=trace.trace_id) for trace in traces
-    )
-    assert len(bot.answerer.asked.having()) == 4
-    statuses = [call.params["status"] for call in slack.calls("assistant.threads.setStatus")]
-    assert statuses.count("") == 5  # one was told that it had to wait
-
-
-def test_an_error_after_the_end_was_told_is_not_told_too(
+def test_what_does_not_end_in_time_is_answered_by_another_process(
     slack: SlackStandIn, database: Database
 ) -> None:
-    with connected(slack, database) as bot:
-        bot.answerer.held["slow?"] = Event()
-        bot.answerer.answers["slow?"] = RuntimeError("late")
-        bot.jobs.take(written(slack, "slow?"))
-        bot.answerer.wait_until_asked("slow?")
-        bot.jobs.close(timeout_s=0)
-        bot.answerer.held["slow?"].set()
-    (trace,) = find_rows(database, "traces")
-    assert trace.error_class == "Stopped"
-    assert answers(slack) == [FAILURE.format(reference=trace.trace_id)]
+    stopping = Bot(slack, database)
+    questions = [f"slow {number}?" for number in range(5)]  # one more than threads
+    for question in questions:
+        stopping.answerer.held[question] = Event()
+        stopping.jobs.take(written(slack, question))
+    stopping.answerer.asked.wait_for(count=4)
+    stopping.close(timeout_s=0)
+    with connected(slack, database):
+        pass
+    for until in stopping.answerer.held.values():
+        until.set()
+    stopping.ended.wait_for(count=4)  # they were at work, and come too late
+    rows = find_rows(database, "traces")
+    assert {(row.outcome, row.attempts) for row in rows} == {("answered", 2), ("answered", 1)}
+    assert sorted(answers(slack)) == [f"You ask: {question}" for question in questions]
 
 
 def test_what_is_being_posted_at_the_end_is_waited_for(
@@ -171,52 +156,18 @@ def test_what_is_being_posted_at_the_end_is_waited_for(
 ) -> None:
     arrived = Event()
     slack.delay("chat.postMessage", arrived)
-    with connected(slack, database) as bot:
-        bot.jobs.take(written(slack, "how long?"))
-        slack.wait_for_call("chat.postMessage")
-        closing = Thread(target=bot.jobs.close, args=(0,))
-        closing.start()
-        closing.join(0.3)  # time enough to give it up
-        assert closing.is_alive()
-        arrived.set()
-        closing.join()
-        (trace,) = find_rows(database, "traces")
-    assert (trace.outcome, len(trace.answer_ts)) == ("answered", 1)
-    assert answers(slack) == ["You ask: how long?"]
-
-
-class EndsWhenCancelled(Future[None]):
-    """A job that ends after it was last waited for, and before it is cancelled."""
-
-    def __init__(self, work: Callable[[], object]) -> None:
-        super().__init__()
-        self._work = work
-
-    def cancel(self) -> bool:
-        self._work()
-        self.set_result(None)
-        return False
-
-
-class LateExecutor(Executor):
-    def submit(self, work: Any, /, *args: Any, **kwargs: Any) -> Any:
-        return EndsWhenCancelled(partial(work, *args, **kwargs))
-
-
-def test_what_ended_just_in_time_did_not_fail(slack: SlackStandIn, database: Database) -> None:
-    client = posting.build_client(slack.bot_token, slack.api_url)
-    jobs = Jobs(
-        client=client,
-        database=database,
-        answerer=GivenAnswers(database),
-        rights=Rights(client, database),
-        executor=LateExecutor(),
-    )
-    jobs.take(written(slack, "how long?"))
-    jobs.close(timeout_s=0)
-    assert answers(slack) == ["You ask: how long?"]
+    bot = Bot(slack, database)
+    bot.jobs.take(written(slack, "how long?"))
+    slack.wait_for_call("chat.postMessage")
+    closing = Thread(target=bot.close, args=(0,))
+    closing.start()
+    closing.join(0.3)  # time enough to give it up
+    assert closing.is_alive()
+    arrived.set()
+    closing.join()
     (trace,) = find_rows(database, "traces")
-    assert (trace.outcome, trace.error_class) == ("answered", None)
+    assert (trace.outcome, len(trace.answer_ts), trace.outbox) == ("answered", 1, None)
+    assert answers(slack) == ["You ask: how long?"]
 
 
 def test_of_a_long_answer_whose_beginning_is_gone_the_rest_comes_below_it_again(bot: Bot) -> None:
@@ -224,7 +175,7 @@ def test_of_a_long_answer_whose_beginning_is_gone_the_rest_comes_below_it_again(
     bot.answerer.answers["how?"] = bot.answerer.answers["how far?"] = Answer(text=paragraphs)
     event = bot.mention("how?")
     bot.slack.send_event(event)
-    bot.executor.begun.wait_for()[0].result(10)
+    bot.ended.wait_for()
     first, second = bot.slack.messages("C1", event["ts"])[1:]
     bot.slack.fail_next("chat.update", body={"ok": False, "error": "message_not_found"})
     bot.settle(bot.slack.send_event(bot.slack.edit(event, "<@U0BOT> how far?")))
@@ -246,24 +197,18 @@ def test_what_nobody_has_seen_of_an_answer_was_not_said(bot: Bot) -> None:
     assert traces.find_by_answer(bot.database, "C1", failure["ts"]) is None
 
 
-def test_an_edit_that_is_not_begun_when_the_bot_stops_leaves_no_old_answer(
+def test_an_edit_that_is_not_begun_when_the_bot_stops_is_answered_by_another(
     slack: SlackStandIn, database: Database
 ) -> None:
-    with connected(slack, database) as bot:
-        event = bot.mention("how long?")
-        slack.send_event(event)
-        bot.executor.begun.wait_for()[0].result(10)
-        for number in range(4):  # as many as there are threads
-            bot.answerer.held[f"slow {number}?"] = Event()
-            bot.jobs.take(written(slack, f"slow {number}?"))
-            bot.answerer.wait_until_asked(f"slow {number}?")
-        slack.wait_for_ack(slack.send_event(slack.edit(event, "<@U0BOT> how far?")))
-        bot.app.listener_runner.listener_executor.shutdown()
-        bot.jobs.close(timeout_s=0)
-        for until in bot.answerer.held.values():
-            until.set()
-    (trace,) = [each for each in find_rows(database, "traces") if each.message_ts == event["ts"]]
-    (told,) = slack.messages("C1", event["ts"])[1:]
-    assert (trace.question, trace.outcome, trace.answer) == ("how far?", "failed", None)
-    assert told["text"] == FAILURE.format(reference=trace.trace_id)
-    assert trace.answer_ts == [told["ts"]]
+    stopping = Bot(slack, database)
+    arrival = written(slack, "how long?")
+    stopping.jobs.take(arrival)
+    stopping.ended.wait_for()
+    stopping.close(timeout_s=10)
+    stopping.jobs.revise(replace(arrival, question="how far?"))
+    with connected(slack, database):
+        pass
+    (trace,) = find_rows(database, "traces")
+    (told,) = slack.messages("C1", arrival.thread_ts)[1:]
+    assert (trace.question, trace.outcome) == ("how far?", "answered")
+    assert (told["text"], trace.answer_ts) == ("You ask: how far?", [told["ts"]])

@@ -304,7 +304,9 @@ def test_what_is_overheard_without_a_database_is_not_told(
     slack: SlackStandIn, caplog: pytest.LogCaptureFixture
 ) -> None:
     unreachable = Database("postgresql://nobody@127.0.0.1:1/none", tenant_id="acme")
-    Channel(slack, unreachable, "questions").say(ASKED)
+    with connected(slack, unreachable, channels={"C1": "questions"}) as bot:
+        said = slack.write(ASKED, channel_id="C1")
+        bot.settle(slack.send_event(said, retry_attempt=3))
     assert not slack.calls("chat.postMessage")
     assert "failed" in caplog.text and ASKED not in caplog.text
 

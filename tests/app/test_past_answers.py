@@ -166,7 +166,7 @@ def test_with_a_new_topic_what_was_said_before_is_left(
 ) -> None:
     for number, text in enumerate(said, 1):
         bot.slack.send_event(bot.slack.write(text, channel_id="D1"))
-        bot.executor.begun.wait_for(count=number)[number - 1].result(10)
+        bot.ended.wait_for(count=number)
     assert past(bot.database, team_id="T0001", **_next(bot))[::2] == known
     assert past(bot.database, "new topic: and?", team_id="T0001", **_next(bot)) == []
 
@@ -185,7 +185,7 @@ def test_the_third_direct_message_in_a_row_is_answered_with_both_sides_of_the_ot
     said = ("how many days of leave?", "can I carry them over?", "and for part-timers?")
     for number, text in enumerate(said):
         bot.slack.send_event(bot.slack.write(text, channel_id="D1"))
-        bot.executor.begun.wait_for(count=number + 1)[number].result(10)
+        bot.ended.wait_for(count=number + 1)
     assert [turn.text for turn in bot.answerer.asked.having()[-1]] == [
         *(said[0], f"You ask: {said[0]}", said[1], f"You ask: {said[1]}", said[2])
     ]
@@ -209,7 +209,7 @@ def test_in_the_pane_of_an_older_app_each_message_is_answered_once_in_its_thread
     for number, text in enumerate(("how many days?", "and part-time?")):
         message = bot.slack.write(text, channel_id="D1", thread_ts=thread_ts)
         envelopes += [bot.slack.send_event(message) for _ in range(2)]
-        bot.executor.begun.wait_for(count=number + 1)[number].result(10)
+        bot.ended.wait_for(count=number + 1)
     bot.settle(*envelopes)
     posts = bot.slack.calls("chat.postMessage")
     assert [call.params["thread_ts"] for call in posts] == [thread_ts, thread_ts]

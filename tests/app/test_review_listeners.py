@@ -238,7 +238,7 @@ def test_two_processes_post_a_case_once(slack: SlackStandIn, database: Database)
         slack.send_event(event)
         slack.wait_for_call("chat.postMessage")
         for bot in (one, other):
-            for future in bot.executor.begun.having():
+            for future in bot.ended.having():
                 future.result(SOON)
         answer = slack.messages("C1")[-1]
         slack.delay("chat.postMessage", until)
@@ -302,9 +302,9 @@ def test_when_the_question_is_edited_the_message_goes(bot: Bot, answer: Json) ->
 
 def test_a_question_asked_directly_has_no_link(bot: Bot) -> None:
     bot.answerer.answers[QUESTION] = NOTHING
-    before = len(bot.executor.begun.having())
+    before = len(bot.ended.having())
     bot.slack.send_event(bot.slack.write(QUESTION, channel_id="D1"))
-    bot.executor.begun.wait_for(count=before + 1)[before].result(SOON)
+    bot.ended.wait_for(count=before + 1, timeout_s=SOON)
     answer = bot.slack.messages("D1")[-1]
     review = flag(bot, {**answer, "channel": "D1"})
     assert read(review).startswith(f"*An answer was flagged*\n> {QUESTION}\n")
@@ -885,10 +885,10 @@ def test_what_was_answered_goes_from_a_flagged_case_with_its_message(
 
 def test_nothing_is_offered_from_private_channels_but_it_may_be_saved(bot: Bot) -> None:
     bot.answerer.answers[QUESTION] = NOTHING
-    before = len(bot.executor.begun.having())
+    before = len(bot.ended.having())
     event = bot.slack.write(f"<@U0BOT> {QUESTION}", channel_id="G1")
     bot.slack.send_event({**event, "type": "app_mention"})
-    bot.executor.begun.wait_for(count=before + 1)[before].result(SOON)
+    bot.ended.wait_for(count=before + 1, timeout_s=SOON)
     reply = bot.slack.write(REPLY, channel_id="G1", user_id="U2", thread_ts=event["ts"])
     assert reply["channel_type"] == "group"
     bot.slack.wait_for_ack(bot.slack.send_event(reply))

@@ -411,9 +411,9 @@ def finance(workspace: SlackStandIn, database: Database, embedder: Embedder) -> 
 def ask(bot: Bot, channel_id: str, user_id: str, question: str = ASKED, **more: Any) -> Json:
     """The message that answers the question of a person in a place."""
     event = bot.slack.write(f"<@U0BOT> {question}", channel_id=channel_id, user_id=user_id, **more)
-    before = len(bot.executor.begun.having())
+    before = len(bot.ended.having())
     bot.slack.send_event(event if channel_id.startswith("D") else {**event, "type": "app_mention"})
-    bot.executor.begun.wait_for(count=before + 1)[before].result(30)
+    bot.ended.wait_for(count=before + 1)
     return bot.slack.messages(channel_id, event.get("thread_ts", event["ts"]))[-1]
 
 
@@ -634,7 +634,7 @@ def test_p47_what_was_asked_follows_a_page_that_is_narrowed_or_widened(
     database = finance.database
     event = finance.slack.write("when is lunch served?", channel_id="D2", user_id=OUTSIDER)
     finance.slack.send_event(event)
-    finance.executor.begun.wait_for(count=1)[0].result(30)
+    finance.ended.wait_for(count=1)
     (trace,) = find_rows(database, "traces")
     assert (trace.outcome, trace.audience_ids) == ("answered", [0])
     feedback.vote(database, trace.trace_id, OUTSIDER, -1)
@@ -656,7 +656,7 @@ def test_p47_what_was_asked_follows_a_page_that_is_narrowed_or_widened(
     with database.unrestricted.transaction() as connection:
         audiences.assign(connection, (f"group:{GROUP}",), trace.document_ids)
     finance.slack.send_event(finance.slack.edit(event, ASKED))
-    finance.executor.begun.wait_for(count=2)[1].result(30)
+    finance.ended.wait_for(count=2)
     (trace,) = find_rows(database.unrestricted, "traces")
     # What was told before is in it, too.
     assert trace.outcome == "abstained" and not find_rows(database, "traces")
@@ -698,7 +698,7 @@ def test_p47_a_page_that_is_narrowed_while_its_answer_is_written_is_not_told(
     with connected(workspace, database, answerer=answerer) as bot:
         event = bot.mention(ASKED, user_id=OUTSIDER)
         bot.slack.send_event(event)
-        bot.executor.begun.wait_for(count=1)[0].result(30)
+        bot.ended.wait_for(count=1)
         assert len(bot.slack.calls("chat.startStream")) == 1
         (shown,) = bot.slack.messages(TOWN, event["ts"])[1:]
         assert shown["text"] == posting.NARROWED and not tells(shown)
@@ -709,7 +709,7 @@ def test_p47_a_page_that_is_narrowed_while_its_answer_is_written_is_not_told(
             ask_in(TOWN, OUTSIDER), message_ts=event["ts"], thread_ts=event["ts"], question=ASKED
         )
         bot.jobs.take_again(asked)
-        bot.executor.begun.wait_for(count=2)[1].result(30)
+        bot.ended.wait_for(count=2)
         (shown,) = bot.slack.messages(TOWN, event["ts"])[1:]
         assert shown["text"] != posting.NARROWED and not tells(shown)
     assert not [each for each in caplog.records if each.levelname == "ERROR"]

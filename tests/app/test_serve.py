@@ -1,12 +1,15 @@
 """The process: what it needs, how it starts, how it stops."""
 
+import json
 import logging
 import os
 import re
 import signal
 import socket
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
+from functools import partial
 from pathlib import Path
 from queue import Queue
 from threading import Event, Thread
@@ -16,8 +19,10 @@ import pytest
 import yaml
 from pydantic import SecretStr
 
-from app import posting, ragstats, serve, web
+from app import health, posting, ragstats, serve, web
 from app.config import Settings, load_settings
+from app.health import Health
+from app.hearing import Deaf, Hearing, Patience
 from app.metrics import Metrics
 from app.tenants import Tenant
 from retrieval.db import Database
@@ -129,15 +134,19 @@ def connected(
     slack: SlackStandIn, bot: Bot, token: str | None = None, **settings: Any
 ) -> AbstractContextManager[object]:
     """Socket Mode, as run sets it up."""
-    return serve.connected(
-        bot.app, token or slack.app_token, bot.database, Metrics(), Settings(**settings)
+    hearing = Hearing(bot.app, token or slack.app_token, Event().set)
+    check = health.TokenCheck(bot.app.client)
+    state = Health(
+        Event(),
+        {"token": check.look, "database": partial(health.check_database, bot.database)},
     )
+    return serve.connected(hearing, state, Metrics(), Settings(**settings))
 
 
 @contextmanager
 def listening(bot: Bot, ports: Queue[int]) -> Iterator[None]:
     """HTTP, on a free port that is told."""
-    pages = web.build_web(bot.database, Metrics(), bolt=bot.app)
+    pages = web.build_web(Health(Event(), {}), Metrics(), bolt=bot.app)
     with web.listening(pages, "127.0.0.1", 0) as port:
         ports.put(port)
         yield
@@ -184,6 +193,28 @@ def test_a_refused_app_token_is_told_by_its_name(slack: SlackStandIn, database: 
         serve.serve_until(Event(), connected(slack, bot, "xapp-wrong"), build_tenant(bot).close)
 
 
+def test_p17_a_process_that_is_deaf_for_good_finishes_what_is_begun_and_fails(
+    slack: SlackStandIn, database: Database
+) -> None:
+    bot, stop = Bot(slack, database), Event()
+    patience = Patience(ping_s=0.1, greeting_s=0.1, least_retry_s=0.1, deaf_s=0.6)
+    hearing = Hearing(bot.app, slack.app_token, stop.set, patience)
+    slack.send_event(bot.mention("slow?"))  # kept until it connects
+    hears = serve.connected(hearing, Health(stop, {}), Metrics(), Settings())
+
+    def close() -> None:
+        assert stop.is_set()
+        build_tenant(bot).close()
+
+    with ThreadPoolExecutor(1) as thread:
+        served = thread.submit(serve.serve_until, stop, hears, close)
+        bot.answerer.wait_until_asked("slow?")
+        slack.mute_connections(and_new_ones=True)
+        with pytest.raises(Deaf, match="was not heard"):
+            served.result(20)
+    assert_answered(bot)
+
+
 def test_with_a_port_socket_mode_shows_how_it_is(slack: SlackStandIn, database: Database) -> None:
     bot = Bot(slack, database)
     with socket.create_server(("127.0.0.1", 0)) as free:
@@ -194,6 +225,9 @@ def test_with_a_port_socket_mode_shows_how_it_is(slack: SlackStandIn, database: 
     with connected(slack, bot, host="127.0.0.1", port=port):
         caller = Caller(port)
         assert caller.get("/healthz").status == caller.get("/metrics").status == 200
+        parts = json.loads(caller.get("/healthz").body)["parts"]
+        assert set(parts) == {"slack", "token", "database"}
+        assert parts["slack"]["text"].startswith("The last sign of life came ")
         assert caller.send({"type": "url_verification", "challenge": "c"}).status == 404
     bot.settle()
 

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
+from threading import Event
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
@@ -11,10 +12,11 @@ import pytest
 from pydantic import SecretStr
 from slack_sdk.oauth.installation_store import Installation
 
-from app import installing, posting, serve_tenants, web
+from app import health, installing, posting, serve_tenants, web
 from app.answering import Answerer
 from app.config import Settings
 from app.generate.quoted import Quoter
+from app.health import Health
 from app.installations import Installations, OneRotator, find_tenant_id
 from app.metrics import Metrics
 from app.tenants import Tenants
@@ -65,7 +67,8 @@ class Process:
 
     @contextmanager
     def serving(self, database: Database) -> Iterator[Caller]:
-        pages = web.build_web(database, Metrics(), bolt=self.tenants, oauth=self.flow)
+        state = Health(Event(), {"database": partial(health.check_database, database)})
+        pages = web.build_web(state, Metrics(), bolt=self.tenants, oauth=self.flow)
         with web.listening(pages, "127.0.0.1", 0) as port:
             yield Caller(port)
             self.tenants.close()

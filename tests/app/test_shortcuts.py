@@ -91,7 +91,7 @@ def test_a_question_that_failed_can_be_asked_again(bot: Bot) -> None:
     bot.answerer.answers[QUESTION] = RuntimeError("broken")
     message = write(bot)
     bot.slack.wait_for_ack(use(bot, message))
-    bot.executor.begun.wait_for()[0].result(10)  # what stands there of it is known by then
+    bot.ended.wait_for()  # what stands there of it is known by then
     del bot.answerer.answers[QUESTION]
     bot.settle(use(bot, message), use(bot, message, "U3"))
     _, answer = bot.slack.messages("C1", message["ts"])  # in the place of the failure
@@ -108,7 +108,7 @@ def test_a_question_whose_process_has_died_can_be_asked_again(
 ) -> None:
     message = write(bot)
     use(bot, message)
-    bot.executor.begun.wait_for()[0].result(10)
+    bot.ended.wait_for()
     with bot.database.transaction() as connection:
         connection.execute(
             text(

