@@ -17,7 +17,8 @@ from .plan import Dice
 ACK_S = 3.0
 # Slack tries again at once, after a minute and after five.
 RETRY_AFTER_S = (0.0, 60.0, 300.0)
-COMPRESSED = 5  # a minute of these is so many times shorter; chosen, so that a run is
+# So many times shorter, so that a run is; but a process takes as long to start as it does.
+COMPRESSED = 2
 
 
 @dataclass(slots=True, kw_only=True, eq=False)

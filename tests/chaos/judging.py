@@ -76,18 +76,29 @@ def judge(world: World) -> Judgement:
     for shown in world.slack.shown_privately:
         private[_find_reference(shown, rows)].append(shown)
     judgement.told_privately = len(world.slack.shown_privately)
+    # A notice may have been given though the question could not even be kept.
+    unknown: defaultdict[tuple[str, str], list[Json]] = defaultdict(list)
+    for trace_id in set(by_trace) - {row["trace_id"] for row in rows}:
+        for message in by_trace.pop(trace_id):
+            unknown[message["channel"], message["thread_ts"]].append(message)
     for asked in world.traffic.asked:
         trace = traces.get(asked.place)
         trace_id = trace and trace["trace_id"]
         told = _Told(
-            messages=by_trace.pop(trace_id, []) if trace_id else [],
+            messages=[
+                *(by_trace.pop(trace_id, []) if trace_id else []),
+                *unknown.pop((asked.place[0], asked.thread_ts), []),
+            ],
             privately=private[trace_id] if trace_id else [],
         )
         for kind, what in _judge_question(world, asked, trace, told, judgement):
             judgement.violations.append(
                 Violation(kind=kind, what=what, trace_id=trace_id, asked=asked)
             )
-    for trace_id in by_trace:
+    for trace_id in [
+        *by_trace,
+        *(find_trace_id(each) for left in unknown.values() for each in left),
+    ]:
         judgement.violations.append(
             Violation(kind="nobody's", what="a message of no question", trace_id=trace_id)
         )
@@ -100,7 +111,9 @@ def _judge_question(
 ) -> Iterator[tuple[str, str]]:
     """What is wrong with one question: kind and words."""
     if trace is None:
-        if not asked.is_deleted:
+        if told.messages:
+            judgement.outcomes["given up"] += 1
+        elif not asked.is_deleted:
             judgement.outcomes["lost"] += 1
             yield "lost", "it was never taken"
         return

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import threading
+from collections import deque
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -58,7 +59,11 @@ class Supervisor:
         self._extra: dict[str, Mapping[str, str]] = {}  # environment, by name
         self._starts = 0
         self._is_over = threading.Event()
-        self._thread = threading.Thread(target=self._watch, name="supervisor")
+        self._threads = [
+            threading.Thread(target=self._watch, name="supervisor"),
+            threading.Thread(target=self._kill_due, name="killer"),
+        ]
+        self._due: deque[int] = deque()  # kills to come
         self.kills = 0
         self.died: list[tuple[str, int]] = []  # name and status of those that ended by themselves
         self.start_seconds: list[float] = []
@@ -66,7 +71,8 @@ class Supervisor:
         self.revived: list[float] = []  # seconds from a kill until its successor was ready
 
     def __enter__(self) -> "Supervisor":
-        self._thread.start()
+        for thread in self._threads:
+            thread.start()
         return self
 
     def __exit__(self, *exc: object) -> None:
@@ -75,7 +81,8 @@ class Supervisor:
     def stop(self) -> None:
         """Stop all, and start none any more; raises TimeoutError as replace does."""
         self._is_over.set()
-        self._thread.join()
+        for thread in self._threads:
+            thread.join()
         with self._changed:
             processes = list(self._slots.values())
             self._slots.clear()
@@ -102,18 +109,34 @@ class Supervisor:
                 raise TimeoutError(f"not ready within {START_S:g} s: see {self._folder}")
 
     def kill(self, number: int) -> None:
-        """kill -9 one that is ready, chosen by any number; else one that starts."""
+        """Have one killed by -9, chosen by any number, once those killed before are back.
+
+        One in four kills does not wait for that: it may meet a process that starts.
+        """
         with self._changed:
-            running = [each for each in self._slots.values() if each.killed_at is None]
-            ready = [each for each in running if each.ready_at is not None]
-            choice = ready or running
-            if not choice:
-                return
-            process = choice[number % len(choice)]
-            process.killed_at = monotonic()
-            self.kills += 1
-        self._journal.note(f"kill -9 {process.name} {process.pid}")
-        process.popen.kill()
+            self._due.append(number)
+
+    def count_due(self) -> int:
+        """How many kills are still to come."""
+        with self._changed:
+            return len(self._due)
+
+    def _kill_due(self) -> None:
+        while not self._is_over.wait(LOOK_S):
+            with self._changed:
+                if not self._due:
+                    continue
+                running = [each for each in self._slots.values() if each.killed_at is None]
+                ready = [each for each in running if each.ready_at is not None]
+                number = self._due[0]
+                if not running or (number % 4 and len(ready) < len(self._slots)):
+                    continue
+                self._due.popleft()
+                process = running[number // 4 % len(running)]
+                process.killed_at = monotonic()
+                self.kills += 1
+            self._journal.note(f"kill -9 {process.name} {process.pid}")
+            process.popen.kill()
 
     def replace(self, name: str) -> None:
         """Put a new process into the place of one: first the new one is ready, then the old stops.

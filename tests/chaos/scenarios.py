@@ -17,6 +17,7 @@ from .world import World
 WINDOW = 24  # questions on their way at once, at most: more than two workers are at
 AT_MOST_S = 3.0  # between two questions, however many are on their way
 LOOK_S = 0.1
+MOST_DUE = 2  # kills that wait for a process to be back, before no more is asked
 TAIL_S = 12.0  # in which the last edits, deletions and steps happen
 PATIENCE_S = 100.0  # without anything that changes; longer than any wait before a new attempt
 STOP_S = 25.0  # within which a process has promised to stop
@@ -43,6 +44,8 @@ def chaos(world: World, scale: Scale) -> list[Violation]:
     world.load_dice()
     _ask(world, scale.questions, build_steps(world.seed, scale.questions))
     time.sleep(TAIL_S)
+    while world.processes.count_due():
+        time.sleep(LOOK_S)
     world.load_dice(is_loaded=False)
     if world.clock.exists():
         world.clock.write_text("+0\n")
@@ -114,7 +117,7 @@ def day(world: World, scale: Scale) -> list[Violation]:
 
 
 SCENARIOS: Mapping[str, tuple[Scenario, Scale, dict[str, str]]] = {
-    "chaos": (chaos, Scale(questions=1000, minutes=0, serve=1, workers=1), {}),
+    "chaos": (chaos, Scale(questions=1000, minutes=0, serve=2, workers=1), {}),
     "restart-database": (
         restart_database,
         Scale(questions=200, minutes=0, serve=1, workers=1),
@@ -134,6 +137,8 @@ def _ask(world: World, questions: int, steps: list[Step] | tuple[Step, ...]) -> 
     for asked in _until_asked(world, questions):
         while left and left[0].after_question <= asked:
             world.plan(left.popleft())
+        while world.processes.count_due() > MOST_DUE:
+            time.sleep(LOOK_S)
         _wait_for_room(world)
         if asked % 50 < 2:
             print(f"  {asked} of {questions} asked, {world.processes.kills} kills", flush=True)
