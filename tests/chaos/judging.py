@@ -16,6 +16,7 @@ from .traffic import Asked
 from .world import World
 
 Json = dict[str, Any]
+FEW_WORDS = 4  # with fewer nothing is explained
 _LINK = re.compile(r"<[^|<>]*\|([^<>]*)>|\]\([^()\s]*\)|<https?:[^<>]*>")
 _BUTTONS = ("context_actions", "actions")
 # Not a trace's own columns in older versions: then nothing is known of them.
@@ -150,13 +151,18 @@ def _judge_question(
 
 
 def _judge_text(asked: Asked, trace: Json, shown: str) -> Iterator[tuple[str, str]]:
+    if trace["outcome"] == "abstained":
+        # The trace, which others may read, tells less of what there is than the asker is told.
+        if len(_split(shown)) < FEW_WORDS:
+            yield "not whole", "it says nothing"
+        return
     missing = Counter(_split(trace["answer"] or "")) - Counter(_split(shown))
     if missing:
-        yield "not whole", f"{missing.total()} words of the trace's answer are missing"
+        yield "not whole", f"missing of the trace's answer: {' '.join(list(missing)[:8])}"
     if not trace["answer"]:
         yield "not whole", "the trace has no answer"
     word = find_word(shown)
-    if word and asked.word and word != asked.word:
+    if word and asked.word and word not in trace["question"]:
         yield "another's", f"it answers what {word} asked, not {asked.word}"
 
 
