@@ -10,8 +10,8 @@ from .judging import Violation
 from .processes import read_size
 from .world import World
 
-LOOK_S = 10.0
-WARM_UP = 0.25  # of the questions, which do not count; chosen
+LOOK_S = 20.0
+WARM_UP = 0.4  # of the questions, which do not count: caches fill, allocators settle; chosen
 # What 1,000 questions may add; chosen: the noise of a run of some minutes.
 MOST = {"memory": 10.0, "threads": 1.0, "files": 2.0, "connections": 1.0}
 MOST_ROWS = 5.0  # in tables that do not belong to a question

@@ -203,8 +203,9 @@ def _judge_rest(
                     what=f"eyes at {channel_id} {message['ts']}",
                     asked=by_place.get((channel_id, message["ts"])),
                 )
+    there = {(where, m["ts"]) for where, messages in standing.items() for m in messages}
     for place, status in world.slack.statuses.items():
-        if status:
+        if status and place in there:
             yield Violation(
                 kind="sign left", what=f"a status in {place}", asked=by_thread.get(place)
             )
