@@ -115,7 +115,7 @@ class FaultySlack(SlackStandIn):
     def _note(self, method: str, params: Json, result: Json) -> None:
         channel_id = params.get("channel") or params.get("channel_id")
         thread_ts = params.get("thread_ts")
-        ts = result.get("ts") or params.get("ts") or ""
+        ts = result.get("ts") or params.get("ts") or params.get("timestamp") or ""
         told = result.get("error") or f"ok {ts}"
         self._journal.note(
             f"call: {method} {channel_id} thread {thread_ts} {told} {_name_trace(params)}"
@@ -136,7 +136,9 @@ class FaultySlack(SlackStandIn):
     def _describe(self, request: HttpRequest) -> str:
         params = decode_params(request)
         places = (params.get("channel") or params.get("channel_id"), params.get("thread_ts"))
-        return " ".join(map(str, (*places, params.get("ts"), _name_trace(params))))
+        return " ".join(
+            map(str, (*places, params.get("ts") or params.get("timestamp"), _name_trace(params)))
+        )
 
 
 def find_trace_id(message: Mapping[str, Any]) -> str | None:

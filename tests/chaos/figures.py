@@ -19,6 +19,7 @@ def print_figures(world: World, judgement: Judgement, *, wall_s: float) -> None:
     print(f"  kinds              {_list(kinds)}")
     print(f"  came to            {_list(judgement.outcomes)}")
     print(f"  privately told     {judgement.told_privately}")
+    print(f"  unsigned messages  {judgement.unsigned}")
     print(f"kills                {processes.kills}")
     print(f"ended by themselves  {_list(Counter(f'{n} {s}' for n, s in processes.died)) or 'none'}")
     counts = world.tally.counts()

@@ -47,6 +47,7 @@ class Judgement:
     attempts: Counter[int] = field(default_factory=Counter)
     seconds: list[float] = field(default_factory=list)  # from a question to its answer
     told_privately: int = 0
+    unsigned: int = 0  # messages that do not say of which question they are
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,11 +66,15 @@ def judge(world: World) -> Judgement:
         channel_id: world.slack.messages(channel_id)
         for channel_id in sorted({asked.message["channel"] for asked in world.traffic.asked})
     }
+    # What has grown and was replaced does not say itself whose it is.
+    keepers = {(row["channel_id"], ts): row["trace_id"] for row in rows for ts in row["answer_ts"]}
     judgement = Judgement()
     by_trace: defaultdict[str, list[Json]] = defaultdict(list)
     for channel_id, messages in standing.items():
         for message in filter(is_ours, messages):
-            if trace_id := find_trace_id(message):
+            named = find_trace_id(message)
+            judgement.unsigned += named is None
+            if trace_id := named or keepers.get((channel_id, message["ts"])):
                 by_trace[trace_id].append({**message, "channel": channel_id})
             else:
                 judgement.violations.append(_judge_stray(world, channel_id, message))
