@@ -2,6 +2,7 @@
 
 import argparse
 import shutil
+import signal
 import sys
 import tempfile
 from dataclasses import replace
@@ -35,6 +36,7 @@ def main() -> int:
     print(f"scenario             {options.scenario}, seed {options.seed}, in {folder}")
     moved = "libfaketime" if find_clock_library() else "libfaketime is not installed: no clock is"
     print(f"clock moved by       {moved}")
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # else processes would be left
     world = World(options.seed, folder, **settings)
     with world.open():
         violations = play(world, replace(scale, **given))
