@@ -10,7 +10,7 @@ DEMO := env -u DATABASE_URL -u ANTHROPIC_API_KEY -u EMBEDDING_MODEL -u TENANT_ID
 EVAL_ENV := env -u DATABASE_URL TENANT_ID="$(abspath $(DOCS))" FOOTNOTE_HOME="$(CURDIR)/.footnote/eval"
 EVAL := $(EVAL_ENV) $(BIN)/footnote
 
-.PHONY: demo test lint eval ablation parity
+.PHONY: demo test chaos lint eval ablation parity
 
 demo: $(VENV)/.installed
 	$(DEMO) migrate
@@ -21,6 +21,11 @@ demo: $(VENV)/.installed
 
 test: $(VENV)/.installed
 	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
+
+# Everything goes wrong at once, for some 20 minutes; SCENARIO is one of chaos, restart-database, rolling
+# and day, SEED repeats a plan, CHAOS has further options.
+chaos: $(VENV)/.installed
+	$(BIN)/python -m tests.chaos $(SCENARIO) $(if $(SEED),--seed $(SEED)) $(CHAOS)
 
 lint: $(VENV)/.installed
 	$(BIN)/ruff format --check .

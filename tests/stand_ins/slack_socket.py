@@ -176,6 +176,18 @@ class SocketMode:
             if client_address in (None, address):
                 connection.close()
 
+    def cut_connections(self) -> None:
+        """End the open connections without a closing handshake, as a broken line does."""
+        with self._changed:
+            open_now = list(self._connections)
+        for connection in open_now:
+            with suppress(OSError):  # it has ended meanwhile
+                connection.socket.shutdown(socket.SHUT_RDWR)
+
+    def count_connections(self) -> int:
+        with self._changed:
+            return len(self._connections)
+
     def _talk(self, connection: MuteableConnection) -> None:
         address = connection.remote_address
         with self._changed:

@@ -95,6 +95,10 @@ class Workspace:
             if thread_ts is None or thread_ts in (ts, message.get("thread_ts"))
         ]
 
+    def list_streaming(self) -> list[tuple[str, str]]:
+        """The messages that grow still, by channel and ts."""
+        return list(self._streaming)
+
     def keep(self, channel_id: str, message: Mapping[str, Any]) -> None:
         """Store a message that a person wrote, unless it is there already."""
         self._messages[channel_id].setdefault(message["ts"], {"type": "message", **message})
