@@ -236,10 +236,10 @@ def test_two_processes_post_a_case_once(slack: SlackStandIn, database: Database)
         one.answerer.answers[QUESTION] = other.answerer.answers[QUESTION] = NOTHING
         event = one.mention(QUESTION)
         slack.send_event(event)
-        slack.wait_for_call("chat.postMessage")
-        for bot in (one, other):
-            for future in bot.ended.having():
-                future.result(SOON)
+        slack.wait_for_message("C1", lambda each: "bot_id" in each)
+        slack.wait_for_call(
+            "assistant.threads.setStatus", where=lambda call: not call.params["status"]
+        )
         answer = slack.messages("C1")[-1]
         slack.delay("chat.postMessage", until)
         vote(one, answer, user_id="U1")
@@ -255,6 +255,7 @@ def test_two_processes_post_a_case_once(slack: SlackStandIn, database: Database)
 
 def test_when_the_vote_is_taken_back_the_message_goes(bot: Bot, answer: Json) -> None:
     flag(bot, answer)
+    wait_until_kept(bot.database)
     vote(bot, answer, "positive_button")
     bot.slack.wait_for_call("chat.delete")
     assert find_reviews(bot) == []
