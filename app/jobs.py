@@ -129,8 +129,7 @@ class Jobs:
             traces.save_deletion(connection, team_id, channel_id, message_ts)
             if trace_id is not None:
                 arrival = Arrival(question="", team_id=team_id, channel_id=channel_id)
-                ids = queueing.build_ids(trace_id, self._database.tenant_id, arrival)
-                queueing.defer(connection, self._queue, ids)
+                queueing.defer(connection, self._queue, self._build_ids(arrival, trace_id))
 
         with self._follow(trace_id):
             self._outlast(delete)

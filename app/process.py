@@ -37,18 +37,13 @@ class Process:
     health: Health
     stop: threading.Event
 
-    @property
-    def queue(self) -> str:
-        """The queue of all that one app of Slack answers."""
-        return find_queue(self.settings)
-
     def build_worker(self, work: Work, give_back: Callable[[], None]) -> Worker:
         """What takes up questions in this process."""
         worker = Worker(
             self.database,
             work,
             give_back,
-            queue=self.queue,
+            queue=find_queue(self.settings),
             concurrency=self.settings.answer_workers,
             taken_over=self.metrics.taken_over.inc,
         )

@@ -136,7 +136,7 @@ def take_over(database: Database, queue: str) -> int:
     """
     return _send_back(
         database,
-        """NOT EXISTS (
+        """queue_name = :queue AND NOT EXISTS (
             SELECT FROM procrastinate_workers AS workers
             WHERE workers.id = worker_id
             AND last_heartbeat > now() - CAST(:stalled AS interval))""",
@@ -170,14 +170,13 @@ def list_at_work(database: Database, worker_id: int) -> list[int]:
 
 
 def _send_back(database: Database, condition: str, **values: object) -> int:
-    where = "queue_name = :queue AND " if "queue" in values else ""
     with database.unrestricted.transaction() as connection:
         sent = connection.execute(
             text(f"""
                 UPDATE procrastinate_jobs
                 SET status = 'todo', attempts = attempts + 1, scheduled_at = NULL,
                     worker_id = NULL, abort_requested = false
-                WHERE {where} status = 'doing' AND {condition}
+                WHERE status = 'doing' AND {condition}
             """),
             values,
         )

@@ -418,24 +418,12 @@ def save_answer_ts(
 
 def is_pending(database: Database, trace_id: UUID) -> bool:
     """Whether a question has no outcome yet."""
-    with database.unrestricted.transaction() as connection:
-        return bool(
-            connection.execute(
-                text("SELECT outcome = 'pending' FROM traces WHERE trace_id = :trace_id"),
-                {"trace_id": trace_id},
-            ).scalar()
-        )
+    return _holds(database, trace_id, "outcome = 'pending'")
 
 
 def is_latest(database: Database, trace_id: UUID, attempt: int) -> bool:
     """Whether an attempt at a question is still the one that is to answer it."""
-    with database.unrestricted.transaction() as connection:
-        return bool(
-            connection.execute(
-                text("SELECT attempts = :attempt FROM traces WHERE trace_id = :trace_id"),
-                {"trace_id": trace_id, "attempt": attempt},
-            ).scalar()
-        )
+    return _holds(database, trace_id, "attempts = :attempt", attempt=attempt)
 
 
 def is_told_without(database: Database, trace_id: UUID, ts: str) -> bool:
@@ -525,13 +513,7 @@ def list_degraded(settings: Mapping[str, Any]) -> list[str]:
 
 def is_deleted(database: Database, trace_id: UUID) -> bool:
     """Whether the question was deleted since."""
-    with database.unrestricted.transaction() as connection:
-        return bool(
-            connection.execute(
-                text("SELECT settings ? 'deleted' FROM traces WHERE trace_id = :trace_id"),
-                {"trace_id": trace_id},
-            ).scalar()
-        )
+    return _holds(database, trace_id, "settings ? 'deleted'")
 
 
 def begin_anew(connection: Connection, trace_id: UUID, question: str) -> None:
@@ -710,6 +692,17 @@ def _giving_way() -> Iterator[None]:
         if faults.find_code(error) not in (faults.DEADLOCK, faults.LOCKED):
             raise
         raise Narrowed("A page is getting another audience.") from error
+
+
+def _holds(database: Database, trace_id: UUID, condition: str, **values: object) -> bool:
+    """Whether something is so of a trace; of one that is gone, nothing is."""
+    with database.unrestricted.transaction() as connection:
+        return bool(
+            connection.execute(
+                text(f"SELECT {condition} FROM traces WHERE trace_id = :trace_id"),
+                {"trace_id": trace_id, **values},
+            ).scalar()
+        )
 
 
 def _update(

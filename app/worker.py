@@ -39,7 +39,7 @@ Work = Callable[[str, UUID], None]  # is told tenant_id and trace_id; raises Aga
 
 
 class Worker:
-    """Works on questions of a queue while its with-block runs, on so many at once, at most.
+    """Works on questions of a queue from start to close, on so many at once, at most.
 
     work answers one, on any of its threads. give_back has those that are at work raise Again soon.
     taken_over is told how many were of workers that are gone.

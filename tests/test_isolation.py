@@ -291,10 +291,7 @@ READS_ALL = {
     **dict.fromkeys(
         [f"traces.find_{name}" for name in ("by_answer", "by_message", "standing")], _BY_ID
     ),
-    **dict.fromkeys(
-        [f"traces.is_{name}" for name in ("deleted", "latest", "pending", "told_without")],
-        _WORKS,
-    ),
+    **dict.fromkeys(("traces._holds", "traces.is_told_without"), _WORKS),
 }
 
 # Conditions without which a path gives no answer, as it awaits one row, or words that were asked
