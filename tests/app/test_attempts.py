@@ -115,6 +115,18 @@ def test_p27_of_what_was_posted_before_a_process_died_only_the_rest_is_posted(
     assert sorted(find_trace(bot).answer_ts) == [each["ts"] for each in posted(bot)]
 
 
+def test_where_the_thread_may_not_be_read_what_was_answered_is_told_all_the_same(
+    bot: Bot,
+) -> None:
+    trace_id = claim(bot)
+    leave(bot, trace_id, "30 days.")
+    refused = {"ok": False, "error": "missing_scope"}
+    bot.slack.fail_next("conversations.replies", body=refused, times=2)
+    bot.attempts.run(trace_id)
+    assert [each["text"] for each in posted(bot)] == ["30 days."]
+    assert find_trace(bot).outbox is None
+
+
 def test_a_message_of_somebody_elses_is_not_taken_for_ours(bot: Bot) -> None:
     trace_id = claim(bot)
     arrival, outbox = leave(bot, trace_id, "30 days.")
