@@ -167,7 +167,9 @@ class Attempts:
             except Superseded:
                 log.info("Question %s is answered by another attempt", begun.trace_id)
             finally:
-                outcome = self.metrics.note(self.database, begun.trace_id, begun.attempt)
+                outcome = self.metrics.note(
+                    self.database, begun.trace_id, begun.attempt, was_told=begun.is_told
+                )
                 telemetry.tell(root, outcome)
 
     def stop(self) -> None:
@@ -436,7 +438,7 @@ class _Attempt:
         except SlackApiError as error:
             if error.response.get("error") != "missing_scope":
                 raise
-            # In channels the manifest asks for no history: an answer twice is better than none.
+            # An app that was installed before may lack it: an answer twice is better than none.
             log.warning("Nobody knows what stands in %s: missing_scope", self._arrival.channel_id)
             return []
         return [
@@ -556,21 +558,21 @@ class _Attempt:
         An empty message is one that was to grow. Should it be that of another question in the
         thread that has just begun: its answer comes whole, then.
         """
-        if self._begun.attempt == 1 and not self._stream.may_be_lost:
+        self._status.clear()
+        is_clear = self._status.wait_until_clear()
+        if self._begun.attempt == 1 and is_clear and not self._stream.may_be_lost:
             return
-        posting.clear_working(self._client, self._arrival)
         try:
-            left = [
-                own.ts
-                for own in self._find_own()
-                if own.ts not in self._seen
-                and (own.is_empty or (own.part and own.part.trace_id == self.trace_id))
-            ]
+            posting.clear_working(self._client, self._arrival)
+            for own in list(self._find_own()):
+                is_left = own.is_empty or (own.part and own.part.trace_id == self.trace_id)
+                if is_left and own.ts not in self._seen:
+                    posting.delete(self._client, str(self._arrival.channel_id), own.ts)
         except (SlackClientError, *posting.CONNECTION_FAULTS) as error:
             log.info("Not tidied in %s: %s", self._arrival.channel_id, _name(error))
-            return
-        for ts in left:
-            self._delete(ts)
+            wait_s = self._find_wait(error)
+            if wait_s is not None and self._begun.age_s < UNTOLD_S:
+                raise Again(wait_s) from error
 
     def _find_own(self) -> Iterator[Own]:
         return posting.find_own(self._client, self._arrival, self._attempts.find_bot_id())

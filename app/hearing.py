@@ -130,7 +130,7 @@ class Hearing:
         said = f"The last sign of life came {age_s:.0f} s ago.{self._fault}"
         if stalled_s >= self._patience.stale_s:
             said = f"What came {stalled_s:.0f} s ago is not worked on yet."
-        elif self._line is None or not self._line.is_connected():
+        elif self._line is None or self._line.is_cut():
             said = f"No connection is open. {said}"
         elif age_s < self._patience.stale_s:
             return Check(is_ok=True, text=said)
@@ -157,7 +157,7 @@ class Hearing:
         return (
             line is None
             or line.is_ending
-            or not line.is_connected()
+            or line.is_cut()
             or is_quiet
             or self._find_age() >= self._patience.stale_s
         )
@@ -312,6 +312,28 @@ class _Line(SocketModeClient):
         session = self.current_session
         before, self._pong = self._pong, session.last_ping_pong_time if session else None
         return self._pong != before
+
+    def is_cut(self) -> bool:
+        """Whether nothing can come on it any more.
+
+        slack_sdk takes the end of what comes for nothing new, and a ping that can't be sent for a
+        mishap: it holds a connection that Slack's side has ended for open until the fourth ping
+        without an answer.
+        """
+        session = self.current_session
+        sock = session.sock if session is not None else None
+        if sock is None:
+            return True
+        try:
+            with socket.fromfd(sock.fileno(), sock.family, sock.type) as same:
+                has_ended = not same.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
+        except BlockingIOError:
+            return False
+        except OSError:
+            has_ended = True
+        if has_ended:
+            self.is_over.set()
+        return has_ended
 
     def find_stall(self) -> float:
         """The seconds for which there is something to acknowledge, and nothing is."""

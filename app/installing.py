@@ -18,7 +18,8 @@ STATE_S = 600  # to press *Allow* in; as slack_sdk has it
 # As manifest.yml has them.
 SCOPES = (
     *("app_mentions:read", "assistant:write", "chat:write", "commands", "files:write"),
-    *("im:history", "reactions:read", "reactions:write"),
+    *("channels:history", "groups:history", "im:history", "mpim:history"),
+    *("reactions:read", "reactions:write"),
     *rights.SCOPES,
 )
 

@@ -90,13 +90,14 @@ class Jobs:
     def revise(self, arrival: Arrival) -> None:
         """Answer a question anew whose text was changed; the answer takes the place of the old one.
 
-        Nothing happens when it is no question, asks the same as before, or was changed before.
+        Nothing happens when it asks the same as before, or was changed before. A change may come
+        before its question, and is taken for that.
         """
 
-        def claim(connection: Connection) -> tuple[UUID, Refusal | None] | None:
+        def claim(connection: Connection) -> tuple[UUID | None, Refusal | None]:
             trace_id = traces.find_revised(connection, arrival)
             if trace_id is None:
-                return None
+                return self._claim(connection, arrival), None
             refusal = self._limits.find_refusal(connection, arrival, trace_id, is_edited=True)
             if refusal is None:
                 traces.begin_anew(connection, trace_id, arrival.question)
@@ -107,10 +108,7 @@ class Jobs:
 
         place = (str(arrival.team_id), str(arrival.channel_id), str(arrival.message_ts))
         with self._follow(traces.find_by_message(self._database, *place)):
-            claimed = self._outlast(claim)
-        if claimed is None:
-            return
-        trace_id, refusal = claimed
+            trace_id, refusal = self._outlast(claim)
         if refusal is None:
             self._note(arrival, trace_id, "was edited")
         elif refusal.message is not None and not arrival.is_unasked:

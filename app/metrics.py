@@ -74,11 +74,14 @@ class Metrics:
         """Count a question as being answered while the block runs."""
         return self.in_flight.track_inprogress()
 
-    def note(self, database: Database, trace_id: UUID, attempt: int) -> str | None:
+    def note(
+        self, database: Database, trace_id: UUID, attempt: int, *, was_told: bool = False
+    ) -> str | None:
         """Count an attempt that is over; the outcome of its question, None where it has none yet.
 
         A question counts once, with the attempt that leaves nothing to be said of it: not while
-        more attempts follow, nor with one that another attempt has overtaken. Small talk is none.
+        more attempts follow, nor with one that another attempt has overtaken, nor where all was
+        told before. Small talk is none.
         """
         self.attempts.inc()
         if attempt > 1:
@@ -89,7 +92,8 @@ class Metrics:
             return None  # nor could an outcome be saved, then
         if row is None or row.outcome not in OUTCOMES:
             return None
-        if row.attempts == attempt and row.outbox is None and "small_talk" not in row.settings:
+        is_last = row.attempts == attempt and row.outbox is None and not was_told
+        if is_last and "small_talk" not in row.settings:
             self._count(row)
         return str(row.outcome)
 

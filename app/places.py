@@ -62,7 +62,8 @@ class Places:
             return
         if ahead is None or ahead < self._capacity * workers:
             return
-        status = Status(self._client, arrival, self._executor)
+        # Whoever takes the question up knows nothing of a reaction, and would not take it away.
+        status = Status(self._client, arrival, self._executor, may_react=False)
         status.show(describe_wait(ahead))
         with self._lock:
             self._waiting[trace_id] = ahead, status

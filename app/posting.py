@@ -324,13 +324,22 @@ def _streaming(arrival: Arrival) -> Iterator[None]:
         raise StreamLost("Slack does not let a message grow.") from error
 
 
-def take_back(client: WebClient, channel_id: str, ts: str) -> bool:
-    """Delete a message of ours, if it is still there; whether it is gone."""
+def delete(client: WebClient, channel_id: str, ts: str) -> None:
+    """Delete a message of ours, if it is still there; raises as Slack's client does."""
     try:
         client.chat_delete(channel=channel_id, ts=ts)
+    except SlackApiError as error:
+        if error.response.get("error") not in GONE:
+            raise
+
+
+def take_back(client: WebClient, channel_id: str, ts: str) -> bool:
+    """Delete a message of ours, if it is still there and Slack lets us; whether it is gone."""
+    try:
+        delete(client, channel_id, ts)
     except (SlackClientError, *CONNECTION_FAULTS) as error:
         log.warning("Nothing deleted in %s: %s", channel_id, type(error).__name__)
-        return isinstance(error, SlackApiError) and error.response.get("error") in GONE
+        return False
     return True
 
 
@@ -416,13 +425,21 @@ def set_status(client: WebClient, arrival: Arrival, status: str) -> bool:
 
 def show_working(client: WebClient, arrival: Arrival) -> None:
     """Let the asker see that the question is being worked on, if Slack takes that at once."""
-    _sign(hasten(client), "reactions.add", arrival)
+    try:
+        _sign(hasten(client), "reactions.add", arrival)
+    except (SlackClientError, *CONNECTION_FAULTS) as error:
+        # Without the scope, in a locked channel: the answer matters more.
+        log.info("No sign in %s: %s", arrival.channel_id, type(error).__name__)
 
 
 def clear_working(client: WebClient, arrival: Arrival) -> None:
-    """Take the sign away again; once more if that goes wrong, as it would stay for good."""
-    if not _sign(client, "reactions.remove", arrival):
+    """Take the sign away again, if it is there; raises as Slack's client does where trying again
+    helps: it would stay for good."""
+    try:
         _sign(client, "reactions.remove", arrival)
+    except SlackApiError as error:
+        if find_wait(error, 0) is not None:
+            raise
 
 
 def hasten(client: WebClient, timeout_s: int = HASTE_S) -> WebClient:
@@ -433,15 +450,9 @@ def hasten(client: WebClient, timeout_s: int = HASTE_S) -> WebClient:
     )
 
 
-def _sign(client: WebClient, method: str, arrival: Arrival) -> bool:
+def _sign(client: WebClient, method: str, arrival: Arrival) -> None:
     sign = {"name": WORKING_SIGN, "channel": arrival.channel_id, "timestamp": arrival.message_ts}
-    try:
-        client.api_call(method, params=sign)
-    except (SlackClientError, *CONNECTION_FAULTS) as error:
-        # Without the scope, in a locked channel, on a deleted message: the answer matters more.
-        log.info("%s in %s did not work: %s", method, arrival.channel_id, type(error).__name__)
-        return isinstance(error, SlackApiError) and error.response.status_code < 500
-    return True
+    client.api_call(method, params=sign)
 
 
 def _build_metadata(part: Part) -> dict[str, Any]:

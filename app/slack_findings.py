@@ -19,10 +19,15 @@ from app.findings import Finding
 
 TIMEOUT_S = 5  # of each call; chosen: who is paged waits for all of them
 _NO_START = "nobody can tell who reads an answer, so `footnote serve` does not start"
+_TWICE = (
+    "nobody can tell whether an answer stands there already, so after a crash it may stand there "
+    "twice"
+)
 # What does not work without each scope that manifest.yml asks for.
 LOST_WITHOUT = {
     **dict.fromkeys(rights.SCOPES, _NO_START),
     "app_mentions:read": "mentions are not heard",
+    **dict.fromkeys(("channels:history", "groups:history", "mpim:history"), _TWICE),
     "assistant:write": "no questions are offered in the messages tab",
     "chat:write": "nothing can be answered",
     "commands": "neither /ragstats nor the shortcuts work",
@@ -31,8 +36,7 @@ LOST_WITHOUT = {
     "reactions:read": "reactions 👍 and 👎 do not count",
     "reactions:write": "no 👀 tells that an answer is being made, where Slack takes no status",
 }
-HISTORY = ("channels:history", "groups:history")  # for what CHANNELS allows
-OPTIONAL = (*HISTORY, "users:read.email")  # as manifest.yml has them, commented out
+OPTIONAL = ("users:read.email",)  # as manifest.yml has it, commented out
 # How Slack writes an app-level token, in which the app's id is.
 _APP_ID = re.compile(r"xapp-\d+-(A[A-Z0-9]+)-")
 
@@ -67,7 +71,7 @@ def examine(settings: Settings, *, now: Callable[[], float] = time.time) -> Iter
         )
         return
     yield findings.ok(f"Slack takes SLACK_BOT_TOKEN, for {told.get('team')}.")
-    yield from _examine_scopes(rights.read_scopes(told), settings)
+    yield from _examine_scopes(rights.read_scopes(told))
     yield from _examine_clock(told, (asked_at + now()) / 2)
     if settings.slack_app_token is not None:
         yield from _examine_app_token(settings.slack_app_token, client, told, settings)
@@ -88,7 +92,7 @@ def _explain(variable: str, error: SlackApiError, remedy: str) -> Finding:
     return findings.error(f"Slack does not take {variable}: {error.response['error']}. {remedy}.")
 
 
-def _examine_scopes(granted: Collection[str] | None, settings: Settings) -> Iterator[Finding]:
+def _examine_scopes(granted: Collection[str] | None) -> Iterator[Finding]:
     """What the app may do, beside what manifest.yml asks for."""
     if granted is None:
         yield findings.note("Slack does not tell which scopes SLACK_BOT_TOKEN has.")
@@ -109,12 +113,6 @@ def _examine_scopes(granted: Collection[str] | None, settings: Settings) -> Iter
         yield findings.note(
             f"The Slack app has scopes that Footnote has no use for: {', '.join(spare)}. Remove "
             "them on its page OAuth & Permissions, and install it again."
-        )
-    if settings.channels and (unheard := [scope for scope in HISTORY if scope not in granted]):
-        yield findings.note(
-            f"CHANNELS is set, and the app lacks {' and '.join(unheard)}: of such channels it is "
-            "sent no messages but mentions. manifest.yml has scopes and events for it, commented "
-            "out: add them, and install the app again."
         )
     if not missing:
         yield findings.ok("The Slack app has all the scopes of manifest.yml.")

@@ -1,18 +1,23 @@
 """What the asker sees while a question is worked on."""
 
+import logging
 import threading
 from concurrent.futures import Executor
 from contextvars import copy_context
 from time import monotonic
 
 from slack_sdk import WebClient
+from slack_sdk.errors import SlackClientError
 
 from app import posting
 from app.answering import Reading, Searching
 from app.counting import count
 from app.records import Arrival
 
+CLEAR_S = 10.0  # longer than it takes to take a sign away, unless Slack has none of it
 INTERVAL_S = 1.0  # between two statuses of a question; a person reads no faster
+
+log = logging.getLogger(__name__)
 
 
 def describe(stage: Searching | Reading) -> str:
@@ -30,16 +35,25 @@ def describe_wait(ahead: int) -> str:
 class Status:
     """The status of one question; nothing waits for Slack to take it.
 
-    Where Slack takes none at first, a reaction stands in for all of them. Once it is cleared, it
-    shows nothing any more.
+    Where Slack takes none at first, a reaction stands in for all of them, if there may be one.
+    Once it is cleared, it shows nothing any more.
     """
 
-    def __init__(self, client: WebClient, arrival: Arrival, executor: Executor) -> None:
+    def __init__(
+        self,
+        client: WebClient,
+        arrival: Arrival,
+        executor: Executor,
+        *,
+        may_react: bool = True,
+    ) -> None:
         self._client = client
         self._arrival = arrival
         self._executor = executor
+        self._may_react = may_react
         self._lock = threading.Lock()
         self._over = threading.Event()
+        self._clear = threading.Event()  # no reaction is left
         self._next: str | None = None
         self._is_sending = False
         # What follows belongs to whoever is sending.
@@ -62,6 +76,10 @@ class Status:
             self._over.set()
             self._start()
 
+    def wait_until_clear(self) -> bool:
+        """Whether no reaction is left for good, once it is cleared."""
+        return self._clear.wait(CLEAR_S)
+
     def _start(self) -> None:
         if not self._is_sending:
             self._is_sending = True
@@ -81,19 +99,24 @@ class Status:
             if status is not None and not self._over.is_set():
                 self._show(status)
         if is_over:
-            self._clear()
+            self._take_away()
 
     def _show(self, status: str) -> None:
         if self._is_reaction:
             return
         is_taken = posting.set_status(self._client, self._arrival, status)
-        if not is_taken and self._shown_at is None:
+        if not is_taken and self._shown_at is None and self._may_react:
             self._is_reaction = True
             posting.show_working(self._client, self._arrival)
         self._shown_at = monotonic()
 
-    def _clear(self) -> None:
+    def _take_away(self) -> None:
         if self._is_reaction:
-            posting.clear_working(self._client, self._arrival)
-        elif self._shown_at is not None:
+            try:
+                posting.clear_working(posting.hasten(self._client), self._arrival)
+            except (SlackClientError, *posting.CONNECTION_FAULTS) as error:
+                log.info("A sign stays in %s: %s", self._arrival.channel_id, type(error).__name__)
+                return
+        self._clear.set()
+        if self._shown_at is not None and not self._is_reaction:
             posting.set_status(self._client, self._arrival, "")

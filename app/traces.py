@@ -62,6 +62,11 @@ class Begun:
     age_s: float  # since then, by the database's clock
     is_deleted: bool
 
+    @property
+    def is_told(self) -> bool:
+        """Whether nothing is left to be told."""
+        return self.outcome != "pending" and self.outbox is None
+
 
 def claim(database: Database, arrival: Arrival) -> UUID | None:
     """Open the trace of a question; None when this message has one already.

@@ -81,8 +81,10 @@ class Noted(Metrics):
         super().__init__()
         self.ended: Recording[UUID] = Recording()
 
-    def note(self, database: Database, trace_id: UUID, attempt: int) -> str | None:
-        outcome = super().note(database, trace_id, attempt)
+    def note(
+        self, database: Database, trace_id: UUID, attempt: int, *, was_told: bool = False
+    ) -> str | None:
+        outcome = super().note(database, trace_id, attempt, was_told=was_told)
         self.ended.add(trace_id)
         return outcome
 

@@ -22,6 +22,7 @@ from tests.app.bot import Bot, find_rows
 from tests.app.questions import reopen
 
 Json = dict[str, Any]
+COUNTED = ("footnote_questions_total", {"outcome": "answered"})
 
 
 def claim(bot: Bot, question: str = "how long?", **more: Any) -> UUID:
@@ -125,6 +126,32 @@ def test_where_the_thread_may_not_be_read_what_was_answered_is_told_all_the_same
     bot.attempts.run(trace_id)
     assert [each["text"] for each in posted(bot)] == ["30 days."]
     assert find_trace(bot).outbox is None
+
+
+def test_a_sign_that_slack_does_not_take_away_is_taken_away_later(bot: Bot) -> None:
+    trace_id = claim(bot)
+    bot.slack.fail_next("assistant.threads.setStatus", status=503)
+    bot.slack.fail_next("reactions.remove", status=503, times=2)
+    with pytest.raises(Again):
+        bot.attempts.run(trace_id)
+    assert [each["name"] for each in bot.slack.messages("C1")[0]["reactions"]] == ["eyes"]
+    bot.attempts.run(trace_id)
+    assert bot.slack.messages("C1")[0]["reactions"] == []
+    assert [each["text"] for each in posted(bot)] == ["You ask: how long?"]
+    assert bot.metrics.registry.get_sample_value(*COUNTED) == 1
+
+
+def test_a_duplicate_that_slack_does_not_let_go_goes_later(bot: Bot) -> None:
+    trace_id = claim(bot)
+    arrival, outbox = leave(bot, trace_id, "30 days.")
+    bot.attempts.run(trace_id)
+    put(bot, arrival, outbox, trace_id)  # by a process that was taken for dead
+    bot.slack.fail_next("chat.delete", status=429, headers={"Retry-After": "7"})
+    with pytest.raises(Again) as raised:
+        bot.attempts.run(trace_id)
+    assert raised.value.after_s == 7
+    bot.attempts.run(trace_id)
+    assert [each["text"] for each in posted(bot)] == ["30 days."]
 
 
 def test_a_message_of_somebody_elses_is_not_taken_for_ours(bot: Bot) -> None:

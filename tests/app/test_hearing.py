@@ -83,6 +83,18 @@ def test_p17_a_connection_that_is_dead_is_replaced_and_red_until_then(
     assert posts(slack) == ["You ask: how long?"]
 
 
+def test_p17_a_connection_that_is_cut_is_replaced_at_once(slack: SlackStandIn, bot: Bot) -> None:
+    patience = Patience()
+    with hearing(bot, patience) as ear:
+        began = time.monotonic()
+        slack.drop_connections()
+        wait_until_well(ear, False)
+        slack.send_event(bot.mention("how long?"))
+        slack.wait_for_call("chat.postMessage")
+        assert time.monotonic() - began < patience.ping_s  # let alone four
+        assert ear.look().is_ok
+
+
 def test_p17_a_connection_that_answers_pings_and_brings_nothing_is_replaced(
     slack: SlackStandIn, bot: Bot
 ) -> None:

@@ -265,6 +265,14 @@ def test_p10_an_edited_question_is_answered_anew_in_the_same_place(bot: Bot) -> 
     assert find_rows(bot.database, "feedback") == []  # nobody has voted on the new answer
 
 
+def test_an_edit_that_comes_before_its_question_is_taken_for_it(bot: Bot) -> None:
+    message = bot.slack.write("how long?", channel_id="D1")
+    edited(bot, message, "how far?")
+    happened(bot, message)
+    bot.settle()
+    assert direct_texts(bot) == ["how far?", "You ask: how far?"]
+
+
 def test_p25_an_answer_that_grows_or_shrinks_is_changed_message_by_message(bot: Bot) -> None:
     long = Answer(text="\n\n".join(["word " * 500] * 6))
     bot.answerer.answers |= {"long?": long, "longer?": long}

@@ -71,12 +71,15 @@ def test_a_refused_post_says_why(slack: SlackStandIn, client: WebClient) -> None
         posting.post(client, asked(slack), MESSAGE, PART)
 
 
-def test_a_sign_that_does_not_work_is_let_be(slack: SlackStandIn, client: WebClient) -> None:
+def test_a_sign_that_does_not_come_is_let_be_and_one_that_does_not_go_is_told(
+    slack: SlackStandIn, client: WebClient
+) -> None:
     arrival = asked(slack)
     slack.fail_next("reactions.add", status=429, headers={"Retry-After": "60"})
     slack.fail_next("reactions.remove", drop_connection=True)
     posting.show_working(client, arrival)
-    posting.clear_working(client, arrival)
+    with pytest.raises(posting.CONNECTION_FAULTS):
+        posting.clear_working(client, arrival)
     posting.clear_working(client, arrival)  # Slack: no_reaction
     assert len(slack.calls("reactions.add")) == 1
 

@@ -276,7 +276,6 @@ def test_a_signal_asks_to_stop_and_a_second_one_ends(number: signal.Signals) -> 
 
 METHODS = {  # the scope that each method of the Web API needs
     **dict.fromkeys(("auth.test", "views.open", "views.update", "views.publish"), None),
-    "conversations.replies": "im:history",  # in channels another one, and a form is emptier without
     **dict.fromkeys(("chat.postMessage", "chat.postEphemeral", "chat.update"), "chat:write"),
     **dict.fromkeys(("chat.startStream", "chat.appendStream", "chat.stopStream"), "chat:write"),
     **dict.fromkeys(("chat.stream", "chat.delete", "assistant.threads.setStatus"), "chat:write"),
@@ -287,8 +286,13 @@ METHODS = {  # the scope that each method of the Web API needs
     "usergroups.list": "usergroups:read",
     # Of each kind of place another one.
     **dict.fromkeys(("conversations.info", "conversations.members", "users.conversations"), None),
+    "conversations.replies": None,
 }
-PLACES = ("channels:read", "groups:read", "im:read", "mpim:read")
+PLACES = [
+    f"{place}:{what}"
+    for place in ("channels", "groups", "im", "mpim")
+    for what in ("read", "history")
+]
 EVENTS = {  # the scope that each event needs
     "app_home_opened": None,
     "app_mention": "app_mentions:read",

@@ -66,15 +66,6 @@ def test_scopes_too_many_are_noted(slack: SlackStandIn) -> None:
     assert told.startswith("note: ") and "no use for: admin, chat:write.customize. Remove" in told
 
 
-def test_channels_need_their_history(slack: SlackStandIn) -> None:
-    slack.workspace.scopes = [*installing.SCOPES, "groups:history"]
-    assert "CHANNELS" not in " ".join(examine(slack))
-    told = find(examine(slack, channels={"*": "questions"}), "CHANNELS is set")
-    assert told.startswith("note: ") and "lacks channels:history:" in told
-    slack.workspace.scopes += ["channels:history"]
-    assert "CHANNELS" not in " ".join(examine(slack, channels={"*": "questions"}))
-
-
 def test_scopes_that_slack_does_not_tell_are_none_that_are_missing(slack: SlackStandIn) -> None:
     assert find(examine(slack), "does not tell which scopes").startswith("note: ")
 
