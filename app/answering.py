@@ -9,7 +9,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Protocol
 from uuid import UUID
 
-from app import abstaining, freshness, successors, traces
+from app import abstaining, claims, freshness, successors, traces
 from app.abstaining import Searched
 from app.generate.generator import Generator, Write
 from app.records import Abstention, Answer, Arrival, Turn
@@ -250,7 +250,7 @@ def ask(answerer: Answerer, turns: Sequence[Turn]) -> Asked:
     """Answer the last turn, from claim to complete trace; raises as Answerer.answer does."""
     question = turns[-1].text
     database = answerer.retriever.database
-    trace_id = traces.claim(database, Arrival(question=question))
+    trace_id = claims.claim(database, Arrival(question=question))
     assert trace_id is not None  # only Slack messages can be claimed twice
     try:
         kept = Kept(database=database, trace_id=trace_id)

@@ -20,7 +20,9 @@ from slack_sdk.errors import SlackApiError, SlackClientError
 from app import (
     abstaining,
     blocks,
+    claims,
     confirming,
+    conversations,
     escalation,
     fillers,
     logs,
@@ -31,6 +33,7 @@ from app import (
 )
 from app.answering import Keeping, Stage, Tell, Writing
 from app.blocks import Message
+from app.claims import Begun
 from app.fillers import SmallTalk
 from app.metrics import Metrics
 from app.outbox import Outbox
@@ -39,7 +42,7 @@ from app.records import Answer, Citation, Turn
 from app.rights import Rights, RightsUnknown
 from app.status import Status, describe
 from app.streaming import INTERVAL_S, Stream
-from app.traces import Begun, Superseded
+from app.traces import Superseded
 from retrieval import faults
 from retrieval.db import Database
 from retrieval.errors import FootnoteError
@@ -142,7 +145,7 @@ class Attempts:
         """
         with logs.about(trace_id), self.metrics.working():
             try:
-                begun = traces.begin(self.database, trace_id)
+                begun = claims.begin(self.database, trace_id)
                 if begun is not None:
                     self._run(begun)
             except Again:
@@ -286,7 +289,7 @@ class _Attempt:
             return self._shown
         audiences = rights.find_for_question(arrival)
         reading = self._database.reading_as(audiences)
-        past = traces.find_past_answers(reading, arrival)
+        past = conversations.find_past_answers(reading, arrival)
         if past:
             traces.save_past(self._database, self.trace_id, past)
         answer = self._attempts.answerer.reading_as(audiences).answer(
@@ -541,7 +544,7 @@ class _Attempt:
     def _forget(self) -> bool:
         """Have a message that nobody had asked us about count as never seen, unless somebody has
         asked since; whether it does."""
-        if not traces.forget_unasked(self._database, self.trace_id):
+        if not claims.forget_unasked(self._database, self.trace_id):
             return False
         self._delete_seen()
         self._outbox = None

@@ -9,7 +9,6 @@ as a whole.
 """
 
 import logging
-import os
 import random
 import socket
 import threading
@@ -32,7 +31,6 @@ from retrieval.errors import FootnoteError
 THREADS = 20  # a connection's, of which each waits for an acknowledgement; chosen
 CALL_TIMEOUT_S = 10  # of apps.connections.open
 LEAVE_S = 3  # after that, Slack sends again what is not acknowledged
-LAST_S = 40  # more than a graceful stop takes
 MOST_CONNECTIONS = 10  # of one app; Slack's
 _ENVELOPE = '"envelope_id"'  # what is to be acknowledged has it, and nothing else
 
@@ -233,14 +231,6 @@ class Hearing:
             how = "although it lets us connect" if self._is_reachable else "nor is it in reach"
             return f"Slack was not heard for {age_s:.0f} s, {how}. Start anew."
         return None
-
-
-def give_up(stop: threading.Event, *, last_s: float = LAST_S) -> None:
-    """Set stop, and end the process even where what it closes then hangs."""
-    stop.set()
-    end = threading.Timer(last_s, os._exit, [1])
-    end.daemon = True
-    end.start()
 
 
 class _Line(SocketModeClient):

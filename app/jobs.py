@@ -13,7 +13,7 @@ from slack_sdk import WebClient
 from slack_sdk.errors import SlackClientError
 from sqlalchemy import Connection
 
-from app import blocks, escalation, posting, queueing, traces
+from app import blocks, claims, escalation, posting, queueing, traces
 from app.limits import Limits, Refusal
 from app.outbox import Outbox
 from app.places import Places
@@ -76,12 +76,12 @@ class Jobs:
         """
 
         def claim(connection: Connection) -> UUID | None:
-            if traces.call(connection, arrival):
+            if claims.call(connection, arrival):
                 return None
-            trace_id = traces.find_failed(connection, arrival)
+            trace_id = claims.find_failed(connection, arrival)
             if trace_id is None:
                 return self._claim(connection, arrival)
-            traces.begin_anew(connection, trace_id, arrival.question)
+            claims.begin_anew(connection, trace_id, arrival.question)
             self._defer(connection, arrival, trace_id)
             return trace_id
 
@@ -95,12 +95,12 @@ class Jobs:
         """
 
         def claim(connection: Connection) -> tuple[UUID | None, Refusal | None]:
-            trace_id = traces.find_revised(connection, arrival)
+            trace_id = claims.find_revised(connection, arrival)
             if trace_id is None:
                 return self._claim(connection, arrival), None
             refusal = self._limits.find_refusal(connection, arrival, trace_id, is_edited=True)
             if refusal is None:
-                traces.begin_anew(connection, trace_id, arrival.question)
+                claims.begin_anew(connection, trace_id, arrival.question)
                 ids = self._build_ids(arrival, trace_id)
                 load = queueing.find_load(connection, self._queue, ids)
                 queueing.defer(connection, self._queue, ids, round=load.round)
@@ -124,7 +124,7 @@ class Jobs:
         trace_id = traces.find_by_message(self._database, team_id, channel_id, message_ts)
 
         def delete(connection: Connection) -> None:
-            traces.save_deletion(connection, team_id, channel_id, message_ts)
+            claims.save_deletion(connection, team_id, channel_id, message_ts)
             if trace_id is not None:
                 arrival = Arrival(question="", team_id=team_id, channel_id=channel_id)
                 queueing.defer(connection, self._queue, self._build_ids(arrival, trace_id))
@@ -159,7 +159,7 @@ class Jobs:
         # One question after the other of a person and of a channel: each counts those before it.
         for place_id in (arrival.user_id, arrival.channel_id):
             db.lock(connection, f"questions {place_id}")
-        trace_id = traces.add(connection, arrival, self._database.tenant_id)
+        trace_id = claims.add(connection, arrival, self._database.tenant_id)
         if trace_id is not None:
             self._defer(connection, arrival, trace_id)
         return trace_id
@@ -174,20 +174,20 @@ class Jobs:
         if refusal is None and not is_busy:
             queueing.defer(connection, self._queue, ids, round=load.round)
         elif arrival.is_unasked:
-            traces.drop(connection, trace_id)
+            claims.drop(connection, trace_id)
         elif refusal is not None:
             message = refusal.message
             told = None if message is None else Outbox(messages=(message,), is_private=True)
-            self._refuse(connection, ids, traces.LIMITED, told)
+            self._refuse(connection, ids, claims.LIMITED, told)
         else:
             told = Outbox(messages=(blocks.build_notice(posting.BUSY),))
-            self._refuse(connection, ids, traces.BUSY, told)
+            self._refuse(connection, ids, claims.BUSY, told)
 
     def _refuse(
         self, connection: Connection, ids: Ids, error_class: str, told: Outbox | None
     ) -> None:
         log.info("Question %s is not taken up: %s", ids.trace_id, error_class)
-        traces.refuse(connection, UUID(ids.trace_id), error_class, told)
+        claims.refuse(connection, UUID(ids.trace_id), error_class, told)
         if told is not None:
             queueing.defer(connection, self._queue, ids)
 

@@ -10,7 +10,7 @@ from uuid import UUID
 
 from sqlalchemy import Connection, text
 
-from app import blocks, traces
+from app import blocks, claims
 from app.blocks import Message
 from app.records import Arrival
 from retrieval import db
@@ -98,7 +98,7 @@ class Limits:
                 "per_person": self._per_person,
                 "per_channel": self._per_channel,
                 "is_edited": is_edited,
-                "limited": traces.LIMITED,
+                "limited": claims.LIMITED,
             },
         ).one()
         return _Full(**row._mapping)

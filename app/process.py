@@ -4,6 +4,7 @@ import logging
 import os
 import signal
 import threading
+import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
@@ -21,7 +22,8 @@ from retrieval.db import Database
 if TYPE_CHECKING:  # takes seconds to import
     from app.answering import Answerer
 
-WORK_TIMEOUT_S = 15  # with all else that ends, 25 of the 30 after which supervisors kill
+STOP_S = 25  # in which a process has to end: supervisors kill after 30
+WORK_TIMEOUT_S = 15  # of these, for what is begun
 
 log = logging.getLogger(__name__)
 
@@ -97,6 +99,7 @@ def build(settings: Settings) -> Process:
     answerer = parts.follow_index(parts.build_answerer(settings, database))
     stop = threading.Event()
     stop_on_signals(stop)
+    end_after(stop)
     looks = {
         "database": partial(health.check_database, database),
         "models": partial(health.check_models, answerer.retriever),
@@ -114,6 +117,21 @@ def build(settings: Settings) -> Process:
 def find_queue(settings: Settings) -> str:
     """The queue of all that one app of Slack answers."""
     return queueing.name(settings.slack_client_id or settings.tenant_id)
+
+
+def end_after(stop: threading.Event, seconds: float = STOP_S) -> None:
+    """End the process so long after stop is set, whatever hangs in it: the database or Slack may be
+    away.
+
+    What it is at then is taken over by others; what it has not acknowledged, Slack sends again.
+    """
+
+    def watch() -> None:
+        stop.wait()
+        time.sleep(seconds)
+        os._exit(1)
+
+    threading.Thread(target=watch, name="end", daemon=True).start()
 
 
 def stop_on_signals(stop: threading.Event) -> None:

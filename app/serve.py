@@ -23,7 +23,7 @@ from app import health, posting, retention, syncing, web
 from app import process as processes
 from app.attempts import Attempts
 from app.config import Settings
-from app.hearing import Hearing, give_up
+from app.hearing import Hearing
 from app.jobs import Jobs
 from app.limits import Limits
 from app.listeners import (
@@ -83,7 +83,7 @@ def run(settings: Settings) -> None:
         pages = web.build_web(process.health, process.metrics, bolt=tenant.bolt)
         hearing = web.listening(pages, settings.host, settings.port or HTTP_PORT)
     else:
-        ear = Hearing(tenant.bolt, app_token, partial(give_up, process.stop))
+        ear = Hearing(tenant.bolt, app_token, process.stop.set)
         hearing = connected(ear, process)
     schedules = build_schedules(
         settings,

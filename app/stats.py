@@ -7,7 +7,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Row, text
 
-from app import traces
+from app import claims
 from app.config import Settings
 from app.loop import caseset, faults, gaps
 from app.loop.gaps import Asked
@@ -227,7 +227,7 @@ def _load_counts(connection: Connection, scope: Scope) -> tuple[Counts, Counts]:
                    percentile_cont(0.95) WITHIN GROUP (ORDER BY took_ms) AS p95_ms
             FROM questions GROUP BY is_before
         """),
-        {"days": scope.days, "channel_id": scope.channel_id, "limited": traces.LIMITED},
+        {"days": scope.days, "channel_id": scope.channel_id, "limited": claims.LIMITED},
     ).mappings()
     counts = {row["is_before"]: _read_counts(dict(row)) for row in rows}
     return counts.get(False, Counts()), counts.get(True, Counts())

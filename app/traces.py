@@ -1,40 +1,29 @@
-"""One row a question: claimed when it arrives, completed as it goes, found again by its answer.
+"""One row a question: completed as its answer is made, and found again by that.
 
 What is only written or looked up by an id that somebody has is so whoever may read the answer; what
 is shown of traces is read as the database is bound.
 """
 
 import json
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
-from datetime import datetime
+from dataclasses import asdict
 from typing import Any
 from uuid import UUID
 
 from pgvector import HalfVector
-from sqlalchemy import Connection, Row, text
+from sqlalchemy import text
 from sqlalchemy.exc import OperationalError
 
-from app import fillers
 from app import outbox as outboxes
-from app.loop import proposing
 from app.outbox import Outbox
-from app.records import Answer, Arrival, Citation, OwnQuestion, PastAnswer
-from app.turns import Standing
+from app.records import Answer, Citation, PastAnswer
 from retrieval import faults
 from retrieval.db import Database
 from retrieval.errors import FootnoteError
 from retrieval.records import LEGS, Candidate, Retrieval
 
 AT_ONCE = 0  # the attempt of whoever claims a question and answers it then and there
-BUSY = "Busy"  # the error_class of what came when too much was waiting
-LIMITED = "Limited"  # the error_class of what was one question too many
-LOST_AFTER_S = 3_600  # longer than any question waits and is worked on; chosen
-RECENT_S = 1_800  # before a direct message: what was asked in it belongs to it; chosen
-# Of what was said before a question. As much as one answer may have, so that it is rarely cut.
-PAST_TOKENS = 2_000
-BYTES_A_TOKEN = 4  # of UTF-8: about what English has; other scripts have fewer characters in them
 # Other answers in a channel that began between the first and the last message of one; chosen.
 MOST_BETWEEN = 200
 
@@ -45,150 +34,6 @@ class Superseded(FootnoteError):
 
 class Narrowed(FootnoteError):
     """What an answer is made of has other readers by now, or is gone; asking again helps."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Begun:
-    """A question as an attempt at it finds it."""
-
-    trace_id: UUID
-    attempt: int  # from 1; only the latest may write to the trace
-    tries: int  # the attempts since it was asked, or asked again, with this one
-    arrival: Arrival
-    outcome: str
-    outbox: Outbox | None
-    answer_ts: tuple[str, ...]  # the messages that are known to be seen of its answer
-    asked_at: datetime  # aware; or asked again
-    age_s: float  # since then, by the database's clock
-    is_deleted: bool
-
-    @property
-    def is_told(self) -> bool:
-        """Whether nothing is left to be told."""
-        return self.outcome != "pending" and self.outbox is None
-
-
-def claim(database: Database, arrival: Arrival) -> UUID | None:
-    """Open the trace of a question; None when this message has one already.
-
-    Whoever gets the trace_id answers; a second delivery, in this process or another, gets None.
-    """
-    with database.unrestricted.transaction() as connection:
-        return add(connection, arrival, database.tenant_id)
-
-
-def add(connection: Connection, arrival: Arrival, tenant_id: str) -> UUID | None:
-    """As claim, in a transaction that does more."""
-    row = asdict(arrival)
-    more = {name: row.pop(name) for name in ("user_team_id", "is_unasked", "is_external")}
-    return connection.execute(
-        text("""
-            INSERT INTO traces (tenant_id, surface, team_id, channel_id, message_ts, thread_ts,
-                                user_id, question, arrival, asked_at)
-            VALUES (:tenant_id, :surface, :team_id, :channel_id, :message_ts, :thread_ts,
-                    :user_id, :question, CAST(:arrival AS jsonb), clock_timestamp())
-            ON CONFLICT DO NOTHING
-            RETURNING trace_id
-        """),
-        {"tenant_id": tenant_id, **row, "arrival": json.dumps(more)},
-    ).scalar()
-
-
-def begin(database: Database, trace_id: UUID) -> Begun | None:
-    """Have another attempt at a question, which those before may write to no more; None: it is
-    gone.
-    """
-    with database.unrestricted.transaction() as connection:
-        row = connection.execute(
-            text("""
-                UPDATE traces SET attempts = attempts + 1 WHERE trace_id = :trace_id
-                RETURNING attempts,
-                          attempts - coalesce((settings #>> '{before,attempts}')::int, 0) AS tries,
-                          surface, question, team_id, channel_id, message_ts, thread_ts,
-                          user_id, arrival, outcome, outbox, answer_ts, asked_at,
-                          extract(epoch FROM clock_timestamp() - asked_at)::float8 AS age_s,
-                          settings ? 'deleted' AS is_deleted
-            """),
-            {"trace_id": trace_id},
-        ).one_or_none()
-    if row is None:
-        return None
-    return Begun(
-        trace_id=trace_id,
-        attempt=row.attempts,
-        tries=row.tries,
-        arrival=Arrival(
-            question=row.question,
-            surface=row.surface,
-            team_id=row.team_id,
-            channel_id=row.channel_id,
-            message_ts=row.message_ts,
-            thread_ts=row.thread_ts,
-            user_id=row.user_id,
-            **row.arrival,
-        ),
-        outcome=row.outcome,
-        outbox=row.outbox and outboxes.parse(row.outbox),
-        answer_ts=tuple(row.answer_ts),
-        asked_at=row.asked_at,
-        age_s=row.age_s,
-        is_deleted=row.is_deleted,
-    )
-
-
-def call(connection: Connection, arrival: Arrival) -> bool:
-    """Have a message that nobody had asked us about be one that somebody does ask, if it is being
-    answered; whether it is."""
-    called = connection.execute(
-        text("""
-            UPDATE traces SET arrival = arrival || '{"is_unasked": false}'
-            WHERE team_id = :team_id AND channel_id = :channel_id AND message_ts = :message_ts
-            AND outcome = 'pending'
-            AND asked_at > clock_timestamp() - make_interval(secs => :lost_after_s)
-        """),
-        {**_place(arrival), "lost_after_s": LOST_AFTER_S},
-    )
-    return called.rowcount > 0
-
-
-def find_failed(connection: Connection, arrival: Arrival) -> UUID | None:
-    """The trace of a message whose question failed, for whoever asks again; else None.
-
-    A question without an answer in Slack LOST_AFTER_S later has failed, whatever became of it.
-    """
-    return connection.execute(
-        text("""
-            SELECT trace_id FROM traces
-            WHERE team_id = :team_id AND channel_id = :channel_id AND message_ts = :message_ts
-            AND NOT settings ? 'deleted'
-            AND (outcome = 'failed' OR (
-                (outcome = 'pending' OR answer_ts = '{}')
-                AND asked_at < clock_timestamp() - make_interval(secs => :lost_after_s)))
-            FOR UPDATE
-        """),
-        {**_place(arrival), "lost_after_s": LOST_AFTER_S},
-    ).scalar()
-
-
-def find_revised(connection: Connection, arrival: Arrival) -> UUID | None:
-    """The trace of a question whose text has changed, once; None when there is nothing to do."""
-    return connection.execute(
-        text("""
-            UPDATE traces SET settings = settings || '{"revised": true}'
-            WHERE team_id = :team_id AND channel_id = :channel_id AND message_ts = :message_ts
-            AND question <> :question AND NOT settings ?| ARRAY['revised', 'deleted']
-            RETURNING trace_id
-        """),
-        {**_place(arrival), "question": arrival.question},
-    ).scalar()
-
-
-def _place(arrival: Arrival) -> dict[str, object]:
-    return {
-        "team_id": arrival.team_id,
-        "channel_id": arrival.channel_id,
-        "message_ts": arrival.message_ts,
-    }
 
 
 def save_retrieval(
@@ -339,42 +184,6 @@ def save_failure(
     )
 
 
-def refuse(connection: Connection, trace_id: UUID, error_class: str, outbox: Outbox | None) -> None:
-    """Complete the trace of a question that is not taken up, with what its asker is to be told.
-
-    That counts as made in the attempt that comes.
-    """
-    connection.execute(
-        text("""
-            UPDATE traces
-            SET outcome = 'failed', error_class = :error_class, completed_at = clock_timestamp(),
-                outbox = jsonb_set(CAST(:outbox AS jsonb), '{attempt}', to_jsonb(attempts + 1))
-            WHERE trace_id = :trace_id
-        """),
-        {"trace_id": trace_id, "error_class": error_class, "outbox": outboxes.build_json(outbox)},
-    )
-
-
-def drop(connection: Connection, trace_id: UUID) -> None:
-    """Delete a trace, so that its message counts as never seen."""
-    connection.execute(
-        text("DELETE FROM traces WHERE trace_id = :trace_id"), {"trace_id": trace_id}
-    )
-
-
-def forget_unasked(database: Database, trace_id: UUID) -> bool:
-    """Forget a message that nobody has asked us about so far; whether it was one."""
-    with database.unrestricted.transaction() as connection:
-        forgotten = connection.execute(
-            text("""
-                DELETE FROM traces
-                WHERE trace_id = :trace_id AND (arrival ->> 'is_unasked')::boolean
-            """),
-            {"trace_id": trace_id},
-        )
-    return forgotten.rowcount > 0
-
-
 def save_stopped(
     database: Database,
     trace_id: UUID,
@@ -480,24 +289,6 @@ def find_by_message(
         ).scalar()
 
 
-def save_deletion(connection: Connection, team_id: str, channel_id: str, message_ts: str) -> None:
-    """Add that a question was deleted.
-
-    All else is kept, but that no case rests on it any more. A message that was no question has
-    nothing to be added to.
-    """
-    trace_id = connection.execute(
-        text("""
-            UPDATE traces SET settings = settings || '{"deleted": true}'
-            WHERE team_id = :team_id AND channel_id = :channel_id AND message_ts = :message_ts
-            RETURNING trace_id
-        """),
-        {"team_id": team_id, "channel_id": channel_id, "message_ts": message_ts},
-    ).scalar()
-    if trace_id is not None:
-        proposing.forget(connection, trace_id)
-
-
 def are_readable(database: Database, trace_ids: Collection[UUID]) -> bool:
     """Whether those whom the database reads as may read all that traces are made of by now."""
     if not trace_ids:
@@ -519,173 +310,6 @@ def list_degraded(settings: Mapping[str, Any]) -> list[str]:
 def is_deleted(database: Database, trace_id: UUID) -> bool:
     """Whether the question was deleted since."""
     return _holds(database, trace_id, "settings ? 'deleted'")
-
-
-def begin_anew(connection: Connection, trace_id: UUID, question: str) -> None:
-    """Have a trace begin again with the question as it reads now; no attempt at it counts any more.
-
-    What it was and what came of it stays in settings, the votes included: they were on that answer.
-    So does for whom it is, if there was an answer; and where that stands, so that it is replaced.
-    """
-    connection.execute(
-        text("""
-            WITH votes AS (
-                DELETE FROM feedback WHERE trace_id = :trace_id
-                RETURNING user_id, vote, voted_at, reason, right_source, right_path, note
-            )
-            UPDATE traces
-            SET question = :question, asked_at = clock_timestamp(), completed_at = NULL,
-                queries = '{}', candidates = '[]', kept = '{}', answer = NULL,
-                citations = '[]', abstained_because = NULL, stage_ms = '{}', tokens = '{}',
-                embedding = NULL, outcome = 'pending', error_class = NULL, outbox = NULL,
-                attempts = attempts + 1,
-                document_ids = CASE WHEN answer IS NULL THEN '{}' ELSE document_ids END,
-                made_for = CASE WHEN answer IS NULL THEN '{}' ELSE made_for END,
-                settings = jsonb_build_object('before', jsonb_build_object(
-                    'question', question, 'asked_at', asked_at, 'answer', answer,
-                    'citations', citations, 'outcome', outcome, 'tokens', tokens,
-                    'generator', settings -> 'generator',
-                    'rewrite_model', settings -> 'rewrite_model',
-                    'abstained_because', abstained_because, 'attempts', attempts + 1,
-                    'votes', (SELECT coalesce(jsonb_agg(votes), '[]') FROM votes
-                              WHERE vote <> 0)))
-                    || jsonb_strip_nulls(jsonb_build_object(
-                        'revised', settings -> 'revised', 'deleted', settings -> 'deleted',
-                        'joined', settings -> 'joined'))
-            WHERE trace_id = :trace_id
-        """),
-        {"trace_id": trace_id, "question": question},
-    )
-    proposing.leave(connection, trace_id)
-
-
-def find_past_answers(database: Database, arrival: Arrival) -> list[PastAnswer]:
-    """What was asked before a question in the same conversation, oldest first.
-
-    That is its thread. A direct message outside any is one of its own, so there it is what this
-    person has asked directly within RECENT_S, and in a thread on such a message also what counts
-    there. Only what came after "new topic" counts, and the newest up to PAST_TOKENS: the last
-    answer is never cut, nor its question; another question that is too long by itself is left out.
-    An answer that nobody has seen is "".
-    """
-    if fillers.cut_topic(arrival.question) is not None:
-        return []
-    recent = "user_id = :user_id AND message_ts BETWEEN :since AND :thread_ts"
-    if not str(arrival.channel_id).startswith("D"):
-        within = "thread_ts = :thread_ts"
-    elif arrival.thread_ts == arrival.message_ts:
-        within = recent
-    else:
-        # In the pane of older apps the root is no question, and its thread all that was said.
-        within = f"""(
-            thread_ts = :thread_ts OR {recent} AND EXISTS (
-                SELECT FROM traces WHERE channel_id = :channel_id AND message_ts = :thread_ts
-            )
-        )"""
-    statement = text(f"""
-        SELECT trace_id, question, settings ? 'small_talk' AS is_small_talk,
-               CASE WHEN answer_ts <> '{{}}' AND outcome <> 'failed' THEN coalesce(answer, '')
-                    ELSE '' END AS answer
-        FROM traces
-        WHERE channel_id = :channel_id AND {within} AND message_ts < :message_ts
-        AND NOT settings ? 'deleted'
-        ORDER BY message_ts DESC
-    """)
-    values = {
-        "channel_id": arrival.channel_id,
-        "thread_ts": arrival.thread_ts,
-        "message_ts": arrival.message_ts,
-        "user_id": arrival.user_id,
-        "since": f"{float(str(arrival.thread_ts)) - RECENT_S:.6f}",
-    }
-    # A few rows at a time: a thread may be longer than what is taken of it.
-    with (
-        database.transaction() as connection,
-        connection.execution_options(yield_per=10).execute(statement, values) as rows,
-    ):
-        return list(_take_newest(rows))[::-1]
-
-
-def _take_newest(rows: Iterable[Row[Any]]) -> Iterator[PastAnswer]:
-    left, is_answered = PAST_TOKENS * BYTES_A_TOKEN, False
-    for row in rows:
-        size = len(f"{row.question}{row.answer}".encode())
-        is_last_answer = row.answer != "" and not is_answered
-        if not row.is_small_talk and (size <= left or is_last_answer):
-            left -= size
-            is_answered = is_answered or is_last_answer
-            yield PastAnswer(trace_id=row.trace_id, question=row.question, answer=row.answer)
-        elif not row.is_small_talk and is_answered:
-            return
-        if fillers.cut_topic(row.question) is not None:
-            return
-
-
-def find_standing(database: Database, arrival: Arrival) -> Standing | None:
-    """How the thread of a message stands with it; None where nobody has asked us there.
-
-    A deleted question is none, but who has joined it has joined the thread.
-    """
-    with database.unrestricted.transaction() as connection:
-        row = connection.execute(
-            text("""
-                WITH asked AS (
-                    SELECT * FROM traces
-                    WHERE team_id = :team_id AND channel_id = :channel_id
-                    AND thread_ts = :thread_ts AND message_ts <= :message_ts
-                )
-                SELECT trace_id, user_id,
-                       outcome IN ('answered', 'abstained', 'stopped')
-                           AND answer_ts <> '{}' AS is_answered,
-                       EXISTS (
-                           SELECT FROM asked AS later
-                           WHERE later.message_ts >= asked.message_ts
-                           AND later.settings ? 'joined'
-                       ) AS is_joined
-                FROM asked
-                WHERE NOT settings ? 'deleted'
-                ORDER BY message_ts DESC LIMIT 1
-            """),
-            {
-                "team_id": arrival.team_id,
-                "channel_id": arrival.channel_id,
-                "thread_ts": arrival.thread_ts,
-                "message_ts": arrival.message_ts,
-            },
-        ).one_or_none()
-    return Standing(**row._mapping) if row else None
-
-
-def save_joined(database: Database, trace_id: UUID) -> None:
-    """Add that in or after this question others have come to speak in its thread."""
-    with database.unrestricted.transaction() as connection:
-        connection.execute(
-            text("""
-                UPDATE traces SET settings = settings || '{"joined": true}'
-                WHERE trace_id = :trace_id
-            """),
-            {"trace_id": trace_id},
-        )
-
-
-def find_own(
-    database: Database, team_id: str, user_id: str, *, limit: int = 10
-) -> list[OwnQuestion]:
-    """What one person has asked in Slack, latest first."""
-    with database.transaction() as connection:
-        rows = connection.execute(
-            text("""
-                SELECT question, asked_at, channel_id, thread_ts,
-                       CASE WHEN error_class = :limited THEN 'limited' ELSE outcome END AS outcome,
-                       answer_ts[1] AS answer_ts
-                FROM traces
-                WHERE surface = 'slack' AND team_id = :team_id AND user_id = :user_id
-                AND is_shown(traces)
-                ORDER BY asked_at DESC LIMIT :limit
-            """),
-            {"team_id": team_id, "user_id": user_id, "limit": limit, "limited": LIMITED},
-        ).all()
-    return [OwnQuestion(**row._mapping) for row in rows]
 
 
 @contextmanager

@@ -22,7 +22,7 @@ from sqlalchemy import text
 from sqlalchemy.exc import SQLAlchemyError
 
 import app
-from app import abstaining, confirming, feedback, prompts, stats, traces
+from app import abstaining, confirming, conversations, feedback, prompts, stats
 from app.answering import Answerer, Asked, ask
 from app.config import Settings
 from app.generate.quoted import Quoter
@@ -150,8 +150,8 @@ PATHS: dict[str, Path] = {
     "page to confirm": lambda probe: confirming.load_page(probe.database, probe.document_id),
     "stale page": lambda probe: stale_pages.load(probe.database, [probe.document_id]),
     "home, sources": lambda probe: stats.load_sources(probe.database, 365),
-    "home, questions": lambda probe: traces.find_own(probe.database, "T1", "U1", limit=500),
-    "thread before": lambda probe: traces.find_past_answers(
+    "home, questions": lambda probe: conversations.find_own(probe.database, "T1", "U1", limit=500),
+    "thread before": lambda probe: conversations.find_past_answers(
         probe.database, _build_follow_up(probe)
     ),
     "thread by hand": lambda probe: hand_answers.find_question(

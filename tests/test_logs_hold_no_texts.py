@@ -10,7 +10,7 @@ from procrastinate.testing import InMemoryConnector
 from pydantic import SecretStr
 from sqlalchemy import text
 
-from app import logs, traces
+from app import claims, logs
 from app.answering import Answerer
 from app.config import Settings
 from app.generate.anthropic import Claude
@@ -95,7 +95,7 @@ def test_an_error_of_the_database_quotes_no_value(
                     connection.execute(text(statement), {"question": arrival.question})
             except Exception:
                 log.exception("It failed")
-    assert traces.claim(database, arrival) is not None
+    assert claims.claim(database, arrival) is not None
     logged = read(capsys)
     assert logged.count("It failed") == 3
     for secret in SECRETS:

@@ -5,7 +5,7 @@ from typing import Any
 from slack_bolt import App, BoltContext
 from slack_sdk import WebClient
 
-from app import home, posting, prompts, stats, traces
+from app import conversations, home, posting, prompts, stats
 from app.listeners import messages
 from app.rights import Rights
 from app.workspace import Workspace
@@ -23,7 +23,7 @@ def register(app: App, rights: Rights, workspace: Workspace, *, freshness_days: 
 
     def show(user_id: str, context: BoltContext, client: WebClient) -> None:
         own = rights.open_for_person(user_id)
-        asked = traces.find_own(own, messages.find_team_id(context), user_id)
+        asked = conversations.find_own(own, messages.find_team_id(context), user_id)
         blocks = home.build_blocks(
             stats.load_sources(own, freshness_days),
             asked,

@@ -7,7 +7,7 @@ from typing import Any
 
 from slack_bolt import App, BoltContext
 
-from app import channels, traces, turns
+from app import channels, conversations, turns
 from app.channels import ChannelMode
 from app.jobs import Jobs
 from app.listeners.first import before_ack
@@ -69,9 +69,9 @@ def note_standing(
         event, bot_user_id=bot_user_id, bot_id=str(context.bot_id)
     ):
         return None
-    standing = traces.find_standing(database, build_arrival(event, body, context))
+    standing = conversations.find_standing(database, build_arrival(event, body, context))
     if standing is not None and turns.joins(event, standing, bot_user_id=bot_user_id):
-        traces.save_joined(database, standing.trace_id)
+        conversations.save_joined(database, standing.trace_id)
     return standing
 
 

@@ -8,7 +8,7 @@ from uuid import UUID
 
 from sqlalchemy import text
 
-from app import traces
+from app import claims
 from app.feedback import Complaint, save_complaint
 from app.records import Citation
 from retrieval import audiences
@@ -61,7 +61,7 @@ def ask(
 def reopen(database: Database, trace_id: UUID, question: str) -> None:
     """Have a question begin again as it was edited."""
     with database.unrestricted.transaction() as connection:
-        traces.begin_anew(connection, trace_id, question)
+        claims.begin_anew(connection, trace_id, question)
 
 
 def add_page(

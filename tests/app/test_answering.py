@@ -6,7 +6,7 @@ from typing import cast
 
 import pytest
 
-from app import traces
+from app import claims, traces
 from app.abstaining import NO_TELLING, PARTLY, UNREAD
 from app.answering import Answerer, Kept, Reading, Searching, Stage, Writing
 from app.generate.generator import Write
@@ -61,7 +61,7 @@ def answerer(database: Database) -> Answerer:
 
 
 def claim(database: Database) -> Kept:
-    trace_id = traces.claim(database, Arrival(question="how long?"))
+    trace_id = claims.claim(database, Arrival(question="how long?"))
     assert trace_id is not None
     return Kept(database=database, trace_id=trace_id)
 
@@ -82,7 +82,7 @@ def test_an_answer_is_not_saved_when_another_attempt_has_begun(
 ) -> None:
     kept = claim(database)
     with database.unrestricted.transaction() as connection:
-        traces.begin_anew(connection, kept.trace_id, "how long?")
+        claims.begin_anew(connection, kept.trace_id, "how long?")
     with pytest.raises(traces.Superseded):
         answerer.answer(TURNS, kept)
     (trace,) = find_rows(database, "traces")
@@ -154,9 +154,9 @@ def test_what_is_found_does_not_undo_that_the_question_was_deleted(
     answerer: Answerer, database: Database
 ) -> None:
     where = {"team_id": "T1", "channel_id": "C1", "message_ts": "1700000000.000100"}
-    trace_id = traces.claim(database, Arrival(question="how long?", surface="slack", **where))
+    trace_id = claims.claim(database, Arrival(question="how long?", surface="slack", **where))
     assert trace_id is not None
     with database.unrestricted.transaction() as connection:
-        traces.save_deletion(connection, **where)
+        claims.save_deletion(connection, **where)
     answerer.answer(TURNS, Kept(database=database, trace_id=trace_id))
     assert traces.is_deleted(database, trace_id)

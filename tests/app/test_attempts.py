@@ -11,7 +11,7 @@ from slack_sdk.errors import SlackApiError
 from sqlalchemy import text
 from sqlalchemy.exc import OperationalError
 
-from app import blocks, posting, traces
+from app import blocks, claims, posting, traces
 from app.attempts import LATE_S, MOST_ATTEMPTS, UNTOLD_S, Again
 from app.outbox import Outbox
 from app.posting import FAILURE, LATE, Part
@@ -38,7 +38,7 @@ def claim(bot: Bot, question: str = "how long?", **more: Any) -> UUID:
         user_id="U1",
         **more,
     )
-    trace_id = traces.claim(bot.database, arrival)
+    trace_id = claims.claim(bot.database, arrival)
     assert trace_id is not None
     return trace_id
 
@@ -59,7 +59,7 @@ def posted(bot: Bot) -> list[Json]:
 
 def leave(bot: Bot, trace_id: UUID, *texts: str) -> tuple[Arrival, Outbox]:
     """What an attempt has answered whose process was killed before it told anything."""
-    begun = traces.begin(bot.database, trace_id)
+    begun = claims.begin(bot.database, trace_id)
     assert begun is not None
     messages = tuple(blocks.build_notice(each) for each in texts)
     outbox = Outbox(messages=messages, attempt=begun.attempt)
@@ -192,7 +192,7 @@ def test_an_attempt_that_was_overtaken_writes_nothing_more(bot: Bot) -> None:
 
 def test_what_was_to_grow_when_a_process_died_is_gone_in_the_end(bot: Bot) -> None:
     trace_id = claim(bot)
-    begun = traces.begin(bot.database, trace_id)
+    begun = claims.begin(bot.database, trace_id)
     assert begun is not None
     client = posting.build_client(bot.slack.bot_token, bot.slack.api_url)
     posting.start_stream(client, replace(begun.arrival, user_team_id="T0001"))
@@ -202,7 +202,7 @@ def test_what_was_to_grow_when_a_process_died_is_gone_in_the_end(bot: Bot) -> No
 
 def test_other_messages_of_ours_in_the_thread_stay(bot: Bot) -> None:
     trace_id = claim(bot)
-    begun = traces.begin(bot.database, trace_id)
+    begun = claims.begin(bot.database, trace_id)
     assert begun is not None
     client = posting.build_client(bot.slack.bot_token, bot.slack.api_url)
     line = blocks.build_notice("Ann has confirmed the page.")
@@ -359,7 +359,7 @@ def test_what_was_deleted_before_it_was_answered_is_not_answered(bot: Bot) -> No
     trace_id = claim(bot)
     trace = find_trace(bot)
     with bot.database.unrestricted.transaction() as connection:
-        traces.save_deletion(connection, trace.team_id, trace.channel_id, trace.message_ts)
+        claims.save_deletion(connection, trace.team_id, trace.channel_id, trace.message_ts)
     bot.attempts.run(trace_id)
     assert posted(bot) == [] and bot.answerer.asked.having() == ()
     assert find_trace(bot).outcome == "stopped"

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from sqlalchemy import text
 
-from app import blocks, escalation, traces
+from app import blocks, claims, escalation, traces
 from app.escalation import Expert
 from app.listeners.escalation import PERHAPS_ASKED
 from app.records import Answer, Arrival
@@ -413,7 +413,7 @@ def add_trace(
         message_ts=source,
         thread_ts="1.1",
     )
-    trace_id = traces.claim(database, arrival)
+    trace_id = claims.claim(database, arrival)
     assert trace_id is not None
     with database.transaction() as connection:
         document_id = connection.execute(

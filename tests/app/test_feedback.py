@@ -6,7 +6,7 @@ from uuid import UUID
 
 import pytest
 
-from app import feedback, stats, traces
+from app import claims, feedback, stats
 from app.config import Settings
 from app.feedback import Ballot, Complaint, Vote
 from app.records import Arrival
@@ -18,7 +18,7 @@ from tests.app.questions import reopen
 
 @pytest.fixture
 def trace_id(database: Database) -> UUID:
-    trace_id = traces.claim(database, Arrival(question="how long?"))
+    trace_id = claims.claim(database, Arrival(question="how long?"))
     assert trace_id is not None
     return trace_id
 

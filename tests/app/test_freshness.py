@@ -10,6 +10,7 @@ from sqlalchemy import text
 
 from app import blocks, confirming, freshness, successors
 from app.answering import Answerer, Kept, Stage, Writing
+from app.claims import claim
 from app.config import Settings
 from app.freshness import Replaced
 from app.generate.anthropic import Claude
@@ -17,7 +18,6 @@ from app.generate.generator import Generator
 from app.generate.quoted import OPENING, Quoter
 from app.records import Answer, Arrival, Citation, Successor, Turn
 from app.rendering import build_answer
-from app.traces import claim
 from retrieval import audiences
 from retrieval.embedding import Embedder
 from retrieval.precedence import Validity

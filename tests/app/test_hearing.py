@@ -1,7 +1,5 @@
 """Socket Mode: that Slack is heard, whatever becomes of a connection."""
 
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -284,24 +282,3 @@ def test_p05_while_two_on_one_token_are_replaced_each_question_is_acknowledged_a
     print(f"{len(first)} of {len(sent)} at once, at most {max(a.ack_seconds for a in acks):.2f} s")
     assert max(ack.ack_seconds for ack in acks) < 3
     assert sorted(posts(slack)) == sorted(f"You ask: question {n}?" for n in range(200))
-
-
-GIVES_UP_WHILE_A_THREAD_HANGS = """
-import threading
-from app import hearing
-threading.Thread(target=threading.Event().wait).start()
-stop = threading.Event()
-hearing.give_up(stop, last_s=0.1)
-print(stop.is_set(), flush=True)
-"""
-
-
-def test_a_process_that_gives_up_ends_whatever_hangs() -> None:
-    ended = subprocess.run(
-        [sys.executable, "-c", GIVES_UP_WHILE_A_THREAD_HANGS],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    assert (ended.returncode, ended.stdout) == (1, "True\n"), ended.stderr

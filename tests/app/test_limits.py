@@ -10,7 +10,7 @@ from uuid import UUID
 import pytest
 from sqlalchemy import text
 
-from app import traces
+from app import claims, traces
 from app.attempts import SMALL_TALK
 from app.limits import Limits
 from app.records import Arrival
@@ -129,7 +129,7 @@ def claim(database: Database, number: int, **more: Any) -> Any:
     arrival = Arrival(
         question=f"{number}?", surface="slack", message_ts=f"{number}.0", **{**values, **more}
     )
-    return arrival, traces.claim(database, arrival)
+    return arrival, claims.claim(database, arrival)
 
 
 def refuses(database: Database, per_person: int, arrival: Arrival, trace_id: UUID) -> bool | None:
@@ -138,7 +138,7 @@ def refuses(database: Database, per_person: int, arrival: Arrival, trace_id: UUI
     with database.unrestricted.transaction() as connection:
         refusal = limits.find_refusal(connection, arrival, trace_id)
         if refusal is not None:
-            traces.refuse(connection, trace_id, traces.LIMITED, None)
+            claims.refuse(connection, trace_id, claims.LIMITED, None)
     return refusal is not None and (True if refusal.message else None)
 
 

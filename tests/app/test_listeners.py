@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from app import feedback, traces
+from app import conversations, feedback
 from app.config import Settings
 from app.posting import FAILURE
 from app.records import Answer, Citation, Turn
@@ -423,7 +423,7 @@ def test_small_talk_gets_a_human_line_and_no_search(
     viewer = Viewer(user_id="U1")
     counts = load_stats(bot.database, Scope(), viewer=viewer, settings=Settings()).counts
     assert (counts.asked, counts.answered, counts.abstained) == (0, 0, 0)
-    assert traces.find_own(bot.database, "T0001", "U1") == []
+    assert conversations.find_own(bot.database, "T0001", "U1") == []
 
 
 def test_thanks_are_no_part_of_the_conversation(bot: Bot) -> None:

@@ -8,7 +8,7 @@ from prometheus_client import generate_latest
 from slack_sdk.errors import SlackApiError
 from sqlalchemy import text
 
-from app import posting, traces
+from app import claims, posting, traces
 from app.answering import Answerer, Kept
 from app.generate.quoted import Quoter
 from app.metrics import OUTCOMES, CountedCalls, Metrics
@@ -62,7 +62,7 @@ def attempt(database: Database, trace_id: UUID) -> int:
 
 
 def claim(database: Database) -> UUID:
-    trace_id = traces.claim(database, Arrival(question=QUESTION))
+    trace_id = claims.claim(database, Arrival(question=QUESTION))
     assert trace_id is not None
     return trace_id
 
@@ -296,7 +296,7 @@ def test_each_call_of_slack_is_counted_by_what_came_of_it(
 
 def test_nothing_that_is_shown_tells_who_asked_what(counted: Counted, database: Database) -> None:
     arrival = Arrival(question=QUESTION, surface="slack", channel_id="C1", user_id="U7")
-    trace_id = traces.claim(database, arrival)
+    trace_id = claims.claim(database, arrival)
     assert trace_id is not None
     number = attempt(database, trace_id)
     save(database, trace_id, "answered")

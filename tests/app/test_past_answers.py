@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from app import traces
+from app import claims, conversations, traces
+from app.conversations import BYTES_A_TOKEN, PAST_TOKENS, RECENT_S
 from app.records import Answer, Arrival
-from app.traces import BYTES_A_TOKEN, PAST_TOKENS, RECENT_S
 from retrieval.db import Database
 from tests.app.bot import Bot
 
@@ -23,7 +23,7 @@ def asked(
     **more: Any,
 ) -> None:
     """A question in a thread of C1, and its answer in so many messages."""
-    trace_id = traces.claim(database, arrival(question, second=second, **more))
+    trace_id = claims.claim(database, arrival(question, second=second, **more))
     assert trace_id is not None
     if answer is not None:
         traces.save_answer(database, trace_id, Answer(text=answer), settings={}, stage_ms={})
@@ -50,7 +50,7 @@ def direct(second: int, **more: Any) -> dict[str, Any]:
 
 
 def past(database: Database, question: str = "and part-time?", **more: Any) -> list[str]:
-    found = traces.find_past_answers(database, arrival(question, **more))
+    found = conversations.find_past_answers(database, arrival(question, **more))
     return [text for each in found for text in (each.question, each.answer)]
 
 

@@ -8,7 +8,7 @@ from uuid import UUID, uuid4
 import pytest
 from sqlalchemy import text
 
-from app import queueing, traces
+from app import claims, queueing
 from app.records import Arrival
 from retrieval.db import Database
 
@@ -29,7 +29,7 @@ def ask(database: Database, user_id: str, channel_id: str) -> UUID:
         thread_ts=ts,
     )
     with database.unrestricted.transaction() as connection:
-        trace_id = traces.add(connection, arrival, database.tenant_id)
+        trace_id = claims.add(connection, arrival, database.tenant_id)
         assert trace_id is not None
         ids = queueing.build_ids(trace_id, database.tenant_id, arrival)
         load = queueing.find_load(connection, QUEUE, ids)
@@ -133,9 +133,9 @@ def test_a_job_that_nobody_is_at_is_handed_back(database: Database) -> None:
 def test_a_question_and_its_job_are_one_transaction(database: Database) -> None:
     with pytest.raises(ZeroDivisionError), database.unrestricted.transaction() as connection:
         arrival = Arrival(question="how?")
-        trace_id = traces.add(connection, arrival, database.tenant_id)
+        trace_id = claims.add(connection, arrival, database.tenant_id)
         assert trace_id is not None
         queueing.defer(connection, QUEUE, queueing.build_ids(trace_id, "acme", arrival))
         raise ZeroDivisionError
     assert fetch(database) is None
-    assert traces.begin(database, trace_id) is None
+    assert claims.begin(database, trace_id) is None

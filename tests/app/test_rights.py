@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from sqlalchemy import event, text
 
-from app import abstaining, blocks, doctor, feedback, modals, posting, traces
+from app import abstaining, blocks, conversations, doctor, feedback, modals, posting
 from app.answering import Answerer
 from app.config import Settings
 from app.confirming import name_owners
@@ -546,7 +546,7 @@ def test_p47_answers_of_before_are_no_context_for_who_may_not_read_them(
         ingest_severance(finance.database, embedder, "# Leaving\n\nAsk your lead.\n", "everyone")
     asked = replace(ask_in(FINANCE), thread_ts=first["thread_ts"], message_ts="1999999999.000001")
     for names, count in ((("everyone", "public", f"group:{GROUP}"), 1), (EVERYONE, 0)):
-        past = traces.find_past_answers(finance.database.reading_as(names), asked)
+        past = conversations.find_past_answers(finance.database.reading_as(names), asked)
         assert len(past) == count
     # What is answered with it in mind is for those alone, too, whatever page it rests on.
     ask(finance, FINANCE, MEMBER, "when is lunch served?", thread_ts=first["thread_ts"])

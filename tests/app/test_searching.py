@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from sqlalchemy import event
 
-from app import synonyms, traces
+from app import claims, synonyms, traces
 from app.answering import Answerer, ask
 from app.config import Settings
 from app.generate.quoted import Quoter
@@ -222,7 +222,7 @@ def test_the_tokens_of_both_models_are_kept(retriever: Retriever) -> None:
     database = retriever.database
     turns = build_turns(QUESTION)
     found = search(retriever, turns, None)
-    trace_id = traces.claim(database, Arrival(question=QUESTION))
+    trace_id = claims.claim(database, Arrival(question=QUESTION))
     assert trace_id is not None
     traces.save_retrieval(database, trace_id, found.retrieval, tokens={"rewrite_input": 7})
     answer = Answer(text="It is so.", tokens={"input": 9, "output": 3})

@@ -6,6 +6,8 @@ import os
 import re
 import signal
 import socket
+import subprocess
+import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
@@ -372,3 +374,18 @@ def test_the_manifest_keeps_slacks_limits(source: str) -> None:
         manifest["settings"]["event_subscriptions"]["bot_events"],
     ):
         assert len(listed) == len(set(listed)) <= 100 and max(map(len, listed)) <= 50
+
+
+HANGS = """
+import threading
+from app import process
+threading.Thread(target=threading.Event().wait).start()
+stop = threading.Event()
+process.end_after(stop, 0.1)
+stop.set()
+"""
+
+
+def test_a_process_that_is_to_stop_ends_whatever_hangs() -> None:
+    ended = subprocess.run([sys.executable, "-c", HANGS], timeout=60, check=False)
+    assert ended.returncode == 1

@@ -7,10 +7,11 @@ from sqlalchemy import text
 
 from app import eval_runs as kept
 from app import feedback, stats
+from app.claims import claim
 from app.config import Settings
 from app.records import Answer, Arrival
 from app.stats import Cost, Counts, Gap, Gaps, Scope, SetRuns, Source, Stats, Viewer
-from app.traces import claim, save_answer, save_retrieval
+from app.traces import save_answer, save_retrieval
 from retrieval.db import Database
 from retrieval.records import Query, Retrieval
 from tests.app import eval_runs

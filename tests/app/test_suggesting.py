@@ -7,7 +7,7 @@ from uuid import UUID
 
 from sqlalchemy import text
 
-from app import feedback, suggesting, synonyms, traces
+from app import claims, feedback, suggesting, synonyms, traces
 from app.records import Answer, Arrival, Citation
 from app.suggesting import Suggestion
 from retrieval.db import Database
@@ -49,7 +49,7 @@ def ask(
         thread_ts=thread_ts,
         user_id="U1",
     )
-    trace_id = traces.claim(database, arrival)
+    trace_id = claims.claim(database, arrival)
     assert trace_id is not None
     answer = Answer(text="", abstained_because="BELOW_FLOOR")
     if cites:

@@ -21,7 +21,7 @@ SECRETS = ("zanzibar", "carry", "leave", "xoxb-1-secret")
 
 ANSWER = f"""
 from datetime import UTC, datetime, timedelta
-from app import parts, telemetry, traces
+from app import claims, parts, telemetry
 from app.answering import Kept
 from app.config import load_settings
 from app.database import open_database
@@ -30,7 +30,7 @@ from retrieval.timing import span
 
 settings = load_settings()
 database = open_database(settings)
-trace_id = traces.claim(database, Arrival(question={QUESTION!r}))
+trace_id = claims.claim(database, Arrival(question={QUESTION!r}))
 print(trace_id)
 turns = [Turn(speaker="user", text="hello"), Turn(speaker="user", text={QUESTION!r})]
 waiting_since = datetime.now(UTC) - timedelta(seconds=90)

@@ -7,7 +7,7 @@ from uuid import UUID
 import pytest
 from sqlalchemy import text
 
-from app import traces
+from app import conversations, traces
 from app.records import PastAnswer
 from retrieval import audiences
 from retrieval.db import Database
@@ -47,7 +47,11 @@ def test_an_answer_is_found_by_each_of_its_messages(database: Database) -> None:
             "traces_answer",
             "(answer_ts[1] <= ",
         ),
-        (lambda database: traces.find_own(database, "T1", "U1"), "traces_asker", "(user_id = "),
+        (
+            lambda database: conversations.find_own(database, "T1", "U1"),
+            "traces_asker",
+            "(user_id = ",
+        ),
     ],
     ids=["by answer", "by asker"],
 )

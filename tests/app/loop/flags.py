@@ -4,7 +4,7 @@ from uuid import UUID
 
 from sqlalchemy import text
 
-from app import feedback, traces
+from app import claims, feedback
 from app.feedback import Complaint
 from app.loop import cases
 from app.loop.cases import Case, Reply
@@ -49,7 +49,7 @@ def delete(database: Database, trace_id: UUID) -> None:
             {"id": trace_id},
         ).one()
     with database.unrestricted.transaction() as connection:
-        traces.save_deletion(connection, row.team_id, row.channel_id, row.message_ts)
+        claims.save_deletion(connection, row.team_id, row.channel_id, row.message_ts)
 
 
 def reply(
