@@ -6,7 +6,7 @@ outcome is answered anew, and what is to be told is told, but for what stands in
 
 import logging
 import threading
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -37,7 +37,7 @@ from app.claims import Begun
 from app.fillers import SmallTalk
 from app.metrics import Metrics
 from app.outbox import Outbox
-from app.posting import Own, Part
+from app.posting import Own, Part, Reader
 from app.records import Answer, Citation, Turn
 from app.rights import Rights, RightsUnknown
 from app.status import Status, describe
@@ -390,7 +390,7 @@ class _Attempt:
                 if traces.is_deleted(self._database, self.trace_id):
                     self._take_back()
                 elif outbox.is_private:
-                    self._show_privately(outbox)
+                    self._tell_privately(outbox)
                 else:
                     self._post(outbox)
         except (SlackClientError, posting.PostLost, *posting.CONNECTION_FAULTS) as error:
@@ -402,7 +402,7 @@ class _Attempt:
                 # To the asker alone, where nothing can be posted, as in a thread that is locked.
                 log.error("Question %s cannot be told", self.trace_id, exc_info=error)
                 self._attempts.metrics.given_up.inc()
-                self._show_privately(outbox)
+                self._tell_privately(outbox, by=posting.show_privately)
             else:
                 self._fail(error)
 
@@ -550,9 +550,13 @@ class _Attempt:
         self._outbox = None
         return True
 
-    def _show_privately(self, outbox: Outbox) -> None:
+    def _tell_privately(
+        self,
+        outbox: Outbox,
+        by: Callable[[WebClient, Reader, Message], None] = posting.tell_privately,
+    ) -> None:
         for message in outbox.messages:
-            posting.show_privately(self._client, posting.build_asker(self._arrival), message)
+            by(self._client, posting.build_asker(self._arrival), message)
         self._note_told(self._seen)
 
     def _tidy(self) -> None:

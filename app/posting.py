@@ -385,7 +385,7 @@ def publish_home(client: WebClient, user_id: str, blocks: Sequence[Block]) -> No
 def show_privately(client: WebClient, reader: Reader, message: Message) -> None:
     """Let one person see a message, if Slack takes that at once."""
     try:
-        _show(client, reader, message)
+        tell_privately(client, reader, message)
     except (SlackClientError, *CONNECTION_FAULTS) as error:
         # To who has left the channel, or is only passing: what they did counts without it.
         log.info("Nothing shown in %s: %s", reader.channel_id, type(error).__name__)
@@ -571,7 +571,7 @@ def has_surely_posted_nothing(error: SlackApiError | PostLost) -> bool:
 def promise(client: WebClient, reader: Reader, message: Message) -> None:
     """Let one person see that an answer comes; raises NotInChannel where none can be posted."""
     try:
-        _show(client, reader, message)
+        tell_privately(client, reader, message)
     except (SlackClientError, *CONNECTION_FAULTS) as error:
         reason = error.response.get("error") if isinstance(error, SlackApiError) else None
         if reason in ("not_in_channel", "channel_not_found"):
@@ -579,7 +579,8 @@ def promise(client: WebClient, reader: Reader, message: Message) -> None:
         log.info("Nothing promised in %s: %s", reader.channel_id, type(error).__name__)
 
 
-def _show(client: WebClient, reader: Reader, message: Message) -> None:
+def tell_privately(client: WebClient, reader: Reader, message: Message) -> None:
+    """As show_privately, but raises as Slack's client does."""
     hasten(client).chat_postEphemeral(
         channel=reader.channel_id,
         user=reader.user_id,

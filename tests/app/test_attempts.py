@@ -141,6 +141,20 @@ def test_a_sign_that_slack_does_not_take_away_is_taken_away_later(bot: Bot) -> N
     assert bot.metrics.registry.get_sample_value(*COUNTED) == 1
 
 
+def test_what_is_for_the_asker_alone_is_told_later_where_slack_is_away(bot: Bot) -> None:
+    trace_id = claim(bot)
+    told = Outbox(messages=(blocks.build_notice("Too many."),), is_private=True)
+    with bot.database.unrestricted.transaction() as connection:
+        claims.refuse(connection, trace_id, claims.LIMITED, told)
+    bot.slack.fail_next("chat.postEphemeral", status=503)
+    with pytest.raises(Again):
+        bot.attempts.run(trace_id)
+    bot.attempts.run(trace_id)
+    *_, shown = bot.slack.calls("chat.postEphemeral")
+    assert (shown.params["text"], shown.params["user"]) == ("Too many.", "U1")
+    assert (posted(bot), find_trace(bot).outbox) == ([], None)
+
+
 def test_a_duplicate_that_slack_does_not_let_go_goes_later(bot: Bot) -> None:
     trace_id = claim(bot)
     arrival, outbox = leave(bot, trace_id, "30 days.")
