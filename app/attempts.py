@@ -597,6 +597,8 @@ class _Attempt:
         backoff_s = min(2 ** (self._begun.tries - 1), LONGEST_BACKOFF_S)
         if isinstance(error, SlackApiError):
             return posting.find_wait(error, backoff_s)
+        if isinstance(error, RightsUnknown) and isinstance(error.__cause__, SlackApiError):
+            return posting.find_wait(error.__cause__, backoff_s) or backoff_s
         passing = (*posting.CONNECTION_FAULTS, posting.PostLost, RightsUnknown)
         is_passing = isinstance(error, passing) or faults.is_passing(error)
         return backoff_s if is_passing else None

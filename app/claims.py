@@ -231,13 +231,15 @@ def forget_unasked(database: Database, trace_id: UUID) -> bool:
     return forgotten.rowcount > 0
 
 
-def save_deletion(connection: Connection, team_id: str, channel_id: str, message_ts: str) -> None:
-    """Add that a question was deleted.
+def save_deletion(
+    connection: Connection, team_id: str, channel_id: str, message_ts: str
+) -> UUID | None:
+    """Add that a question was deleted; its trace.
 
     All else is kept, but that no case rests on it any more. A message that was no question has
     nothing to be added to.
     """
-    trace_id = connection.execute(
+    trace_id: UUID | None = connection.execute(
         text("""
             UPDATE traces SET settings = settings || '{"deleted": true}'
             WHERE team_id = :team_id AND channel_id = :channel_id AND message_ts = :message_ts
@@ -247,6 +249,7 @@ def save_deletion(connection: Connection, team_id: str, channel_id: str, message
     ).scalar()
     if trace_id is not None:
         proposing.forget(connection, trace_id)
+    return trace_id
 
 
 def _place(arrival: Arrival) -> dict[str, object]:

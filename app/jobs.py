@@ -116,18 +116,23 @@ class Jobs:
             reader = posting.build_asker(arrival)
             posting.show_privately(self._client, reader, refusal.message)
 
-    def withdraw(self, team_id: str, channel_id: str, message_ts: str) -> None:
+    def withdraw(
+        self, team_id: str, channel_id: str, message_ts: str, asked: Arrival | None = None
+    ) -> None:
         """Delete the answer to a question that was deleted; one still being made is not posted.
 
-        So is what was passed on to people of it.
+        So is what was passed on to people of it. A deletion may come before what was asked, which
+        is not answered then.
         """
         trace_id = traces.find_by_message(self._database, team_id, channel_id, message_ts)
 
         def delete(connection: Connection) -> None:
-            claims.save_deletion(connection, team_id, channel_id, message_ts)
-            if trace_id is not None:
+            if asked is not None:
+                claims.add(connection, asked, self._database.tenant_id)
+            deleted_id = claims.save_deletion(connection, team_id, channel_id, message_ts)
+            if deleted_id is not None:
                 arrival = Arrival(question="", team_id=team_id, channel_id=channel_id)
-                queueing.defer(connection, self._queue, self._build_ids(arrival, trace_id))
+                queueing.defer(connection, self._queue, self._build_ids(arrival, deleted_id))
 
         with self._follow(trace_id):
             self._outlast(delete)

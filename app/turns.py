@@ -28,7 +28,8 @@ _MARKUP = re.compile(r"<([@#!][^<>]*|\w+:[^<>]*)>")
 _ESCAPES = {"&amp;": "&", "&lt;": "<", "&gt;": ">"}  # the only ones of Slack
 
 
-# From asking to the end of an edit: whoever has read an answer for longer relies on it.
+# From asking to the end of an edit: whoever has read an answer for longer relies on it. No event
+# is repeated for so long, either.
 REVISABLE_S = 600
 
 
@@ -116,6 +117,21 @@ def find_deleted(event: Event) -> str | None:
     return None
 
 
+def find_withdrawn(event: Event, *, bot_user_id: str, bot_id: str) -> Event | None:
+    """The question that an event says is gone, as if just written, or None.
+
+    None also where it was written too long ago to come after its deletion, and where it is none
+    that we would have answered.
+    """
+    message = event.get("previous_message") or {}
+    written, deleted = message.get("ts"), event.get("event_ts")
+    if find_deleted(event) is None or not written or not deleted:
+        return None
+    if float(deleted) - float(written) > REVISABLE_S:
+        return None
+    return _find_question(message, event, bot_user_id=bot_user_id, bot_id=bot_id)
+
+
 def find_edited(event: Event, *, bot_user_id: str, bot_id: str) -> Event | None:
     """The message that an event says was edited, as if just written, or None.
 
@@ -124,19 +140,13 @@ def find_edited(event: Event, *, bot_user_id: str, bot_id: str) -> Event | None:
     """
     if event.get("subtype") != "message_changed":
         return None
-    message = {**(event.get("message") or {}), "channel": event.get("channel")}
-    before = event.get("previous_message") or {}
+    message, before = event.get("message") or {}, event.get("previous_message") or {}
     written, edited = message.get("ts"), (message.get("edited") or {}).get("ts")
     if not written or not edited or float(edited) - float(written) > REVISABLE_S:
         return None
-    text = message.get("text") or ""
-    is_for_us = event.get("channel_type") == "im" or _calls_us(text, bot_user_id)
-    if text == before.get("text") or not is_for_us:
+    if (message.get("text") or "") == before.get("text"):
         return None
-    asked = {**message, "type": "app_mention"}  # wherever it stands, it is for us
-    if find_reason_to_ignore(asked, bot_user_id=bot_user_id, bot_id=bot_id):
-        return None
-    return message
+    return _find_question(message, event, bot_user_id=bot_user_id, bot_id=bot_id)
 
 
 def build_arrival(event: Event, *, team_id: str, bot_user_id: str) -> Arrival:
@@ -187,6 +197,16 @@ def read(past: Sequence[PastAnswer], question: str) -> tuple[Turn, ...]:
         if turn.text
     ]
     return (*said, Turn(speaker="user", text=fillers.cut_topic(question) or question))
+
+
+def _find_question(message: Event, event: Event, *, bot_user_id: str, bot_id: str) -> Event | None:
+    """A message that another one's event tells of, if we would have answered it."""
+    if event.get("channel_type") != "im" and not _calls_us(message.get("text") or "", bot_user_id):
+        return None
+    message = {**message, "channel": event.get("channel")}
+    asked = {**message, "type": "app_mention"}  # wherever it stands, it is for us
+    reason = find_reason_to_ignore(asked, bot_user_id=bot_user_id, bot_id=bot_id)
+    return message if reason is None else None
 
 
 def _find_reason_in_channel(text: str, question: str) -> Silence | None:

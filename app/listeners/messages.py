@@ -80,11 +80,14 @@ def take(body: dict[str, Any], context: BoltContext, jobs: Jobs) -> None:
 
     Of a question that is edited or deleted, the answer follows.
     """
-    event, bot_user_id, bot_id = body["event"], str(context.bot_user_id), str(context.bot_id)
+    event = body["event"]
+    us = {"bot_user_id": str(context.bot_user_id), "bot_id": str(context.bot_id)}
     if deleted_ts := turns.find_deleted(event):
-        jobs.withdraw(find_team_id(context), event["channel"], deleted_ts)
+        withdrawn = turns.find_withdrawn(event, **us)
+        asked = None if withdrawn is None else build_arrival(withdrawn, body, context)
+        jobs.withdraw(find_team_id(context), event["channel"], deleted_ts, asked)
         return
-    if edited := turns.find_edited(event, bot_user_id=bot_user_id, bot_id=bot_id):
+    if edited := turns.find_edited(event, **us):
         jobs.revise(build_arrival(edited, body, context))
         return
     reason = find_reason_to_ignore(event, context)

@@ -149,11 +149,11 @@ class Reviews:
             reason = response.get("error", type(error.__cause__).__name__)
             log.warning("Case %s is not posted in %s: %s", case_id, channel_id, reason)
             return
-        if not cases.save_review_ts(self._database, case_id, ts):
+        is_kept = cases.save_review_ts(self._database, case_id, ts)
+        case = cases.load(self._database.unrestricted, case_id) if is_kept else None
+        if case is None:  # whoever has deleted it may not have known of the message yet
             posting.take_back(self._client, channel_id, ts)
-            return
-        case = cases.load(self._database.unrestricted, case_id)
-        if case is not None:
+        else:
             self._keep_up(case, message)
 
     def _hide(self, case_id: str) -> None:

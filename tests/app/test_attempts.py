@@ -96,9 +96,10 @@ def test_what_was_answered_before_a_process_died_is_told_without_being_answered_
 def test_p26_what_is_answered_waits_for_slack_to_say_who_may_read_it(bot: Bot) -> None:
     trace_id = claim(bot)
     leave(bot, trace_id, "30 days.")
-    bot.slack.fail_next("conversations.info", status=503)
-    with pytest.raises(Again):
+    bot.slack.fail_next("conversations.info", status=429, headers={"Retry-After": "7"})
+    with pytest.raises(Again) as again:
         bot.attempts.run(trace_id)
+    assert again.value.after_s == 7
     bot.attempts.run(trace_id)
     assert [each["text"] for each in posted(bot)] == ["30 days."]
 

@@ -273,6 +273,17 @@ def test_an_edit_that_comes_before_its_question_is_taken_for_it(bot: Bot) -> Non
     assert direct_texts(bot) == ["how far?", "You ask: how far?"]
 
 
+def test_a_question_that_comes_after_its_deletion_is_not_answered(bot: Bot) -> None:
+    message = bot.slack.write("how long?", channel_id="D1")
+    bot.slack.send_event(bot.slack.delete(message))
+    bot.ended.wait_for()
+    happened(bot, message)
+    bot.settle()
+    assert posts(bot) == [] and bot.answerer.asked.having() == ()
+    (trace,) = find_rows(bot.database, "traces")
+    assert (trace.outcome, trace.question) == ("stopped", "how long?")
+
+
 def test_p25_an_answer_that_grows_or_shrinks_is_changed_message_by_message(bot: Bot) -> None:
     long = Answer(text="\n\n".join(["word " * 500] * 6))
     bot.answerer.answers |= {"long?": long, "longer?": long}

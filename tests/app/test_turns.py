@@ -393,3 +393,21 @@ def test_a_root_with_replies_is_deleted_by_becoming_a_tombstone(
     event: dict[str, Any], ts: str | None
 ) -> None:
     assert turns.find_deleted(event) == ts
+
+
+@pytest.mark.parametrize(
+    ("changes", "question"),
+    [
+        ({}, "how long?"),
+        ({"event_ts": "1700000599.000100"}, "how long?"),
+        ({"event_ts": "1700000601.000100"}, None),
+        ({"channel_type": "channel"}, None),
+        ({"previous_message": {**message(), "bot_id": "BBOT"}}, None),
+        ({"subtype": "message_changed", "message": message()}, None),
+    ],
+)
+def test_a_deletion_tells_of_its_question(changes: dict[str, Any], question: str | None) -> None:
+    told = {"channel_type": "im", "deleted_ts": message()["ts"], "event_ts": "1700000001.000100"}
+    event = {**message(), "subtype": "message_deleted", "previous_message": message()}
+    gone = turns.find_withdrawn({**event, **told, **changes}, bot_user_id="UBOT", bot_id="BBOT")
+    assert (gone and arrival({**gone}).question) == question

@@ -18,8 +18,9 @@ from .world import World
 Json = dict[str, Any]
 FEW_WORDS = 4  # with fewer nothing is explained
 _LINK = re.compile(r"<[^|<>]*\|([^<>]*)>|\]\([^()\s]*\)|<https?:[^<>]*>")
-# A wide table is shown row by row, without the names of its first column and of empty cells.
-_TABLE_HEAD = re.compile(r"^\|.*\n(?=\|[ :|-]+$)", re.MULTILINE)
+# Not shown: the language of code and, of a wide table, the names of its first column and of empty
+# cells.
+_UNSHOWN = re.compile(r"^\|.*\n(?=\|[ :|-]+$)|(?<=```)\w+$", re.MULTILINE)
 _BUTTONS = ("context_actions", "actions")
 # Not a trace's own columns in older versions: then nothing is known of them.
 _TRACES = "SELECT to_jsonb(traces) AS trace FROM traces"
@@ -163,7 +164,7 @@ def _judge_text(asked: Asked, trace: Json, shown: str) -> Iterator[tuple[str, st
         if len(_split(shown)) < FEW_WORDS:
             yield "not whole", "it says nothing"
         return
-    answer = _TABLE_HEAD.sub("", trace["answer"] or "")
+    answer = _UNSHOWN.sub("", trace["answer"] or "")
     missing = Counter(_split(answer)) - Counter(_split(shown))
     if missing:
         yield "not whole", f"missing of the trace's answer: {' '.join(list(missing)[:8])}"
