@@ -281,15 +281,15 @@ READS_ALL = {
     ),
     "retention.run": "deletes, and tells how much",
     **dict.fromkeys(
-        [f"traces.{name}" for name in ("begin", "claim", "forget_unasked", "_update")],
+        [*(f"claims.{name}" for name in ("begin", "claim", "forget_unasked")), "traces._update"],
         _SAVES,
     ),
     **dict.fromkeys(
-        [f"traces.save_{name}" for name in ("past", "joined")],
+        ["traces.save_past", "conversations.save_joined"],
         _SAVES,
     ),
     **dict.fromkeys(
-        [f"traces.find_{name}" for name in ("by_answer", "by_message", "standing")], _BY_ID
+        ["traces.find_by_answer", "traces.find_by_message", "conversations.find_standing"], _BY_ID
     ),
     **dict.fromkeys(("traces._holds", "traces.is_told_without"), _WORKS),
 }
