@@ -180,10 +180,6 @@ class Attempts:
         told to its end."""
         self.is_stopping.set()
 
-    def close(self) -> None:
-        """Show no status any more."""
-        self.statuses.shutdown()
-
     def find_bot_id(self) -> str:
         """As whom we post."""
         if self._bot_id is None:

@@ -118,5 +118,5 @@ class Status:
                 log.info("A sign stays in %s: %s", self._arrival.channel_id, type(error).__name__)
                 return
         self._clear.set()
-        if self._shown_at is not None and not self._is_reaction:
+        if self._shown_at is not None:  # even where Slack took none: its answer may have got lost
             posting.set_status(self._client, self._arrival, "")

@@ -182,7 +182,7 @@ class Bot:
         """Take up nothing more, as a process does that stops."""
         self.worker.close(timeout_s)
         self.places.close()
-        self.attempts.close()
+        self.attempts.statuses.shutdown()
 
     def mention(self, question: str, **more: Any) -> Json:
         """A mention that a person has just written, as Slack's event."""

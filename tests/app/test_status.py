@@ -143,7 +143,7 @@ def test_where_slack_takes_no_status_a_reaction_stands_in_once(
     shown.show("is reading 2 sections…")
     shown.clear()
     executor.shutdown()
-    assert len(statuses(slack)) == 1
+    assert statuses(slack) == ["is searching 9 pages…", ""]
     assert reactions(slack) == ["reactions.add", "reactions.remove"]
     assert slack.messages("C1")[0]["reactions"] == []
 
