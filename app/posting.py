@@ -580,7 +580,7 @@ def promise(client: WebClient, reader: Reader, message: Message) -> None:
 
 
 def tell_privately(client: WebClient, reader: Reader, message: Message) -> None:
-    """As show_privately, but raises as Slack's client does."""
+    """Let one person see a message; raises as Slack's client does."""
     hasten(client).chat_postEphemeral(
         channel=reader.channel_id,
         user=reader.user_id,

@@ -53,12 +53,13 @@ class Status:
         self._may_react = may_react
         self._lock = threading.Lock()
         self._over = threading.Event()
-        self._clear = threading.Event()  # no reaction is left
+        self._cleared = threading.Event()
         self._next: str | None = None
         self._is_sending = False
         # What follows belongs to whoever is sending.
         self._shown_at: float | None = None
         self._is_reaction = False
+        self._is_left = False  # a reaction that Slack did not take away
 
     def show(self, status: str) -> None:
         """Show this in place of what is shown, as soon as may be; of several the last."""
@@ -77,8 +78,8 @@ class Status:
             self._start()
 
     def wait_until_clear(self) -> bool:
-        """Whether no reaction is left for good, once it is cleared."""
-        return self._clear.wait(CLEAR_S)
+        """Whether no reaction stays for good, once it is cleared."""
+        return self._cleared.wait(CLEAR_S) and not self._is_left
 
     def _start(self) -> None:
         if not self._is_sending:
@@ -116,7 +117,7 @@ class Status:
                 posting.clear_working(posting.hasten(self._client), self._arrival)
             except (SlackClientError, *posting.CONNECTION_FAULTS) as error:
                 log.info("A sign stays in %s: %s", self._arrival.channel_id, type(error).__name__)
-                return
-        self._clear.set()
+                self._is_left = True
+        self._cleared.set()
         if self._shown_at is not None:  # even where Slack took none: its answer may have got lost
             posting.set_status(self._client, self._arrival, "")
