@@ -6,7 +6,7 @@ outcome is answered anew, and what is to be told is told, but for what stands in
 
 import logging
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -37,7 +37,7 @@ from app.claims import Begun
 from app.fillers import SmallTalk
 from app.metrics import Metrics
 from app.outbox import Outbox
-from app.posting import Own, Part, Reader
+from app.posting import Own, Part
 from app.records import Answer, Citation, Turn
 from app.rights import Rights, RightsUnknown
 from app.status import Status, describe
@@ -398,7 +398,11 @@ class _Attempt:
                 # To the asker alone, where nothing can be posted, as in a thread that is locked.
                 log.error("Question %s cannot be told", self.trace_id, exc_info=error)
                 self._attempts.metrics.given_up.inc()
-                self._tell_privately(outbox, by=posting.show_privately)
+                for message in outbox.messages:
+                    posting.show_privately(
+                        self._client, posting.build_asker(self._arrival), message
+                    )
+                self._note_told(self._seen)
             else:
                 self._fail(error)
 
@@ -546,13 +550,19 @@ class _Attempt:
         self._outbox = None
         return True
 
-    def _tell_privately(
-        self,
-        outbox: Outbox,
-        by: Callable[[WebClient, Reader, Message], None] = posting.tell_privately,
-    ) -> None:
+    def _tell_privately(self, outbox: Outbox) -> None:
+        """Let the asker alone see it; raises as posting does where they surely don't yet.
+
+        Nobody can look up whether they do: else they could be told the same again and again.
+        """
         for message in outbox.messages:
-            by(self._client, posting.build_asker(self._arrival), message)
+            try:
+                reader = posting.build_asker(self._arrival)
+                posting.tell_privately(self._client, reader, message)
+            except (SlackApiError, posting.PostLost) as error:
+                if posting.has_surely_posted_nothing(error) and self._find_wait(error) is not None:
+                    raise
+                log.info("Nobody knows whether %s is told: %s", self.trace_id, _name(error))
         self._note_told(self._seen)
 
     def _tidy(self) -> None:
@@ -566,16 +576,28 @@ class _Attempt:
         if self._begun.attempt == 1 and is_clear and not self._stream.may_be_lost:
             return
         try:
-            posting.clear_working(self._client, self._arrival)
+            posting.clear_working(posting.hasten(self._client), self._arrival)
             for own in list(self._find_own()):
                 is_left = own.is_empty or (own.part and own.part.trace_id == self.trace_id)
                 if is_left and own.ts not in self._seen:
-                    posting.delete(self._client, str(self._arrival.channel_id), own.ts)
+                    self._tidy_away(own.ts)
         except (SlackClientError, *posting.CONNECTION_FAULTS) as error:
             log.info("Not tidied in %s: %s", self._arrival.channel_id, _name(error))
             wait_s = self._find_wait(error)
-            if wait_s is not None and self._begun.age_s < UNTOLD_S:
+            if wait_s is not None and self._begun.age_s < LATE_S:
                 raise Again(wait_s) from error
+
+    def _tidy_away(self, ts: str) -> None:
+        """Delete a message, unless another attempt may have posted it; raises as Slack's client
+        does where another attempt helps."""
+        if not traces.is_latest(self._database, self.trace_id, self._begun.attempt):
+            raise Superseded("Another attempt has begun.")
+        try:
+            posting.delete(self._client, str(self._arrival.channel_id), ts)
+        except SlackApiError as error:
+            if self._find_wait(error) is not None:
+                raise
+            log.info("%s stays in %s: %s", ts, self._arrival.channel_id, _name(error))
 
     def _find_own(self) -> Iterator[Own]:
         return posting.find_own(self._client, self._arrival, self._attempts.find_bot_id())

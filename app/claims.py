@@ -157,6 +157,17 @@ def find_revised(connection: Connection, arrival: Arrival) -> UUID | None:
     ).scalar()
 
 
+def save_revised(connection: Connection, trace_id: UUID) -> None:
+    """Add that a question was changed: what it read before may come yet."""
+    connection.execute(
+        text("""
+            UPDATE traces SET settings = settings || '{"revised": true}'
+            WHERE trace_id = :trace_id
+        """),
+        {"trace_id": trace_id},
+    )
+
+
 def begin_anew(connection: Connection, trace_id: UUID, question: str) -> None:
     """Have a trace begin again with the question as it reads now; no attempt at it counts any more.
 

@@ -10,6 +10,7 @@ as a whole.
 
 import logging
 import random
+import select
 import socket
 import threading
 import time
@@ -32,6 +33,7 @@ THREADS = 20  # a connection's, of which each waits for an acknowledgement; chos
 CALL_TIMEOUT_S = 10  # of apps.connections.open
 LEAVE_S = 3  # after that, Slack sends again what is not acknowledged
 MOST_CONNECTIONS = 10  # of one app; Slack's
+_CUT = getattr(select, "POLLRDHUP", 0) | select.POLLHUP | select.POLLERR | select.POLLNVAL
 _ENVELOPE = '"envelope_id"'  # what is to be acknowledged has it, and nothing else
 
 log = logging.getLogger(__name__)
@@ -91,8 +93,9 @@ class Hearing:
         self._lock = threading.Lock()  # over the connections, once opened
         self._is_closing = False
         self._replaced: list[tuple[_Line, threading.Thread]] = []  # and not closed yet
-        self._failures = 0  # in a row
+        self._failures = 0  # in a row: no connection was made, or it did not last
         self._due_at = 0.0
+        self._connected_at = time.monotonic()
         self._is_reachable = True  # Slack, when we last asked to connect
         self._fault = ""  # of the last try, where that failed
         self._heard_at = self._brought_at = time.monotonic()
@@ -141,6 +144,8 @@ class Hearing:
             self._wake.clear()
             if self._is_closing:
                 return
+            if self._line is not None and self._line.is_cut():
+                self._line.end()
             if self._needs_another() and time.monotonic() >= self._due_at:
                 self._replace()
             if (reason := self._find_reason_to_give_up()) is not None:
@@ -168,13 +173,14 @@ class Hearing:
             reason = refusal or type(error).__name__
             log.warning("No new connection to Slack: %s", reason)
             self._fault = f" No new connection is to be had: {reason}."
-            self._failures += 1
-            wait_s = self._patience.least_retry_s * 2 ** min(self._failures - 1, 10)
-            # Where Slack has sent all away at once, not all are to come back at once.
-            wait_s = min(wait_s, self._patience.most_retry_s) * random.uniform(0.8, 1.2)
-            self._due_at = time.monotonic() + wait_s
+            self._back_off()
             return
-        self._failures, self._fault = 0, ""
+        self._fault = ""
+        if time.monotonic() - self._connected_at >= self._patience.ping_s:
+            self._failures = 0
+        else:  # what ends connections may end this one, too
+            self._back_off()
+        self._connected_at = time.monotonic()
         with self._lock:
             is_too_late = self._is_closing
             before = line if is_too_late else self._line
@@ -182,6 +188,13 @@ class Hearing:
                 self._line = line
             if before is not None:
                 self._retire(before)
+
+    def _back_off(self) -> None:
+        self._failures += 1
+        wait_s = self._patience.least_retry_s * 2 ** min(self._failures - 1, 10)
+        # Where Slack has sent all away at once, not all are to come back at once.
+        wait_s = min(wait_s, self._patience.most_retry_s) * random.uniform(0.8, 1.2)
+        self._due_at = time.monotonic() + wait_s
 
     def _retire(self, line: "_Line") -> None:
         """Have a connection closed once nothing comes on it any more."""
@@ -312,18 +325,17 @@ class _Line(SocketModeClient):
         """
         session = self.current_session
         sock = session.sock if session is not None else None
-        if sock is None:
+        descriptor = -1 if sock is None else sock.fileno()
+        if descriptor < 0:
             return True
-        try:
-            with socket.fromfd(sock.fileno(), sock.family, sock.type) as same:
-                has_ended = not same.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
-        except BlockingIOError:
-            return False
-        except OSError:
-            has_ended = True
-        if has_ended:
-            self.is_over.set()
-        return has_ended
+        poll = select.poll()
+        poll.register(descriptor, _CUT)
+        return bool(poll.poll(0))
+
+    def end(self) -> None:
+        """Close what is cut: slack_sdk would read nothing from it, again and again."""
+        self.is_over.set()
+        self.disconnect()
 
     def find_stall(self) -> float:
         """The seconds for which there is something to acknowledge, and nothing is."""

@@ -6,6 +6,7 @@ Whatever happens to this process then, a worker answers it, of this process or a
 import logging
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from typing import TypeVar
 from uuid import UUID, uuid4
 
@@ -95,9 +96,13 @@ class Jobs:
         """
 
         def claim(connection: Connection) -> tuple[UUID | None, Refusal | None]:
+            _take_turns(connection, arrival)  # with its question, which may be just being claimed
             trace_id = claims.find_revised(connection, arrival)
             if trace_id is None:
-                return self._claim(connection, arrival), None
+                trace_id = self._claim(connection, arrival)
+                if trace_id is not None:
+                    claims.save_revised(connection, trace_id)
+                return trace_id, None
             refusal = self._limits.find_refusal(connection, arrival, trace_id, is_edited=True)
             if refusal is None:
                 claims.begin_anew(connection, trace_id, arrival.question)
@@ -122,13 +127,13 @@ class Jobs:
         """Delete the answer to a question that was deleted; one still being made is not posted.
 
         So is what was passed on to people of it. A deletion may come before what was asked, which
-        is not answered then.
+        is not answered then, nor kept.
         """
         trace_id = traces.find_by_message(self._database, team_id, channel_id, message_ts)
 
         def delete(connection: Connection) -> None:
             if asked is not None:
-                claims.add(connection, asked, self._database.tenant_id)
+                claims.add(connection, replace(asked, question=""), self._database.tenant_id)
             deleted_id = claims.save_deletion(connection, team_id, channel_id, message_ts)
             if deleted_id is not None:
                 arrival = Arrival(question="", team_id=team_id, channel_id=channel_id)
@@ -161,9 +166,7 @@ class Jobs:
 
     def _claim(self, connection: Connection, arrival: Arrival) -> UUID | None:
         """The trace of a question that is taken up; None where it was before, or is not to be."""
-        # One question after the other of a person and of a channel: each counts those before it.
-        for place_id in (arrival.user_id, arrival.channel_id):
-            db.lock(connection, f"questions {place_id}")
+        _take_turns(connection, arrival)
         trace_id = claims.add(connection, arrival, self._database.tenant_id)
         if trace_id is not None:
             self._defer(connection, arrival, trace_id)
@@ -204,3 +207,9 @@ class Jobs:
             log.info("Question %s in %s %s", trace_id, arrival.channel_id, what)
             if not arrival.is_unasked:
                 self._places.show(arrival, trace_id)
+
+
+def _take_turns(connection: Connection, arrival: Arrival) -> None:
+    """One question after the other of a person and of a channel: each counts those before it."""
+    for place_id in (arrival.user_id, arrival.channel_id):
+        db.lock(connection, f"questions {place_id}")

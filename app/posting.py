@@ -385,8 +385,8 @@ def publish_home(client: WebClient, user_id: str, blocks: Sequence[Block]) -> No
 def show_privately(client: WebClient, reader: Reader, message: Message) -> None:
     """Let one person see a message, if Slack takes that at once."""
     try:
-        tell_privately(client, reader, message)
-    except (SlackClientError, *CONNECTION_FAULTS) as error:
+        tell_privately(hasten(client), reader, message)
+    except (SlackClientError, PostLost) as error:
         # To who has left the channel, or is only passing: what they did counts without it.
         log.info("Nothing shown in %s: %s", reader.channel_id, type(error).__name__)
 
@@ -571,8 +571,8 @@ def has_surely_posted_nothing(error: SlackApiError | PostLost) -> bool:
 def promise(client: WebClient, reader: Reader, message: Message) -> None:
     """Let one person see that an answer comes; raises NotInChannel where none can be posted."""
     try:
-        tell_privately(client, reader, message)
-    except (SlackClientError, *CONNECTION_FAULTS) as error:
+        tell_privately(hasten(client), reader, message)
+    except (SlackClientError, PostLost) as error:
         reason = error.response.get("error") if isinstance(error, SlackApiError) else None
         if reason in ("not_in_channel", "channel_not_found"):
             raise NotInChannel("Footnote is not in a channel.") from error
@@ -580,16 +580,19 @@ def promise(client: WebClient, reader: Reader, message: Message) -> None:
 
 
 def tell_privately(client: WebClient, reader: Reader, message: Message) -> None:
-    """Let one person see a message; raises as Slack's client does."""
-    hasten(client).chat_postEphemeral(
-        channel=reader.channel_id,
-        user=reader.user_id,
-        thread_ts=reader.thread_ts,
-        text=message.text,
-        blocks=list(message.blocks),
-        parse="none",
-        link_names=False,
-    )
+    """Let one person see a message; raises as post does."""
+    try:
+        client.chat_postEphemeral(
+            channel=reader.channel_id,
+            user=reader.user_id,
+            thread_ts=reader.thread_ts,
+            text=message.text,
+            blocks=list(message.blocks),
+            parse="none",
+            link_names=False,
+        )
+    except CONNECTION_FAULTS as error:
+        raise PostLost("Slack's answer got lost.") from error
 
 
 def suggest(

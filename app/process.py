@@ -23,7 +23,7 @@ if TYPE_CHECKING:  # takes seconds to import
     from app.answering import Answerer
 
 STOP_S = 25  # in which a process has to end: supervisors kill after 30
-WORK_TIMEOUT_S = 15  # of these, for what is begun
+WORK_S = 15  # of these, until what is begun is given back
 
 log = logging.getLogger(__name__)
 
@@ -63,17 +63,19 @@ class Process:
         close has what is heard become jobs, so that another process can answer it.
         """
         with telemetry.recording(self.settings):
+            give_back_at = 0.0  # where it never came to answering
             try:
                 with hearing:
                     worker.start()
                     log.info("Footnote is ready")
                     self.stop.wait()
                     log.info("Footnote stops")
+                    give_back_at = time.monotonic() + WORK_S
             finally:
                 try:
                     close()
                 finally:
-                    has_ended = worker.close(WORK_TIMEOUT_S)
+                    has_ended = worker.close(max(0, give_back_at - time.monotonic()))
         self.database.close()
         if not has_ended:
             log.warning("Footnote ends before what waits for Slack or a model")
@@ -129,6 +131,11 @@ def end_after(stop: threading.Event, seconds: float = STOP_S) -> None:
     def watch() -> None:
         stop.wait()
         time.sleep(seconds)
+        # Even where it is the log that hangs.
+        said = "Footnote ends though something in it hangs; others take over what it was at"
+        telling = threading.Thread(target=log.error, args=(said,), daemon=True)
+        telling.start()
+        telling.join(1)
         os._exit(1)
 
     threading.Thread(target=watch, name="end", daemon=True).start()

@@ -71,7 +71,7 @@ def examine(settings: Settings, *, now: Callable[[], float] = time.time) -> Iter
         )
         return
     yield findings.ok(f"Slack takes SLACK_BOT_TOKEN, for {told.get('team')}.")
-    yield from _examine_scopes(rights.read_scopes(told))
+    yield from _examine_scopes(rights.read_scopes(told), settings)
     yield from _examine_clock(told, (asked_at + now()) / 2)
     if settings.slack_app_token is not None:
         yield from _examine_app_token(settings.slack_app_token, client, told, settings)
@@ -92,7 +92,7 @@ def _explain(variable: str, error: SlackApiError, remedy: str) -> Finding:
     return findings.error(f"Slack does not take {variable}: {error.response['error']}. {remedy}.")
 
 
-def _examine_scopes(granted: Collection[str] | None) -> Iterator[Finding]:
+def _examine_scopes(granted: Collection[str] | None, settings: Settings) -> Iterator[Finding]:
     """What the app may do, beside what manifest.yml asks for."""
     if granted is None:
         yield findings.note("Slack does not tell which scopes SLACK_BOT_TOKEN has.")
@@ -113,6 +113,11 @@ def _examine_scopes(granted: Collection[str] | None) -> Iterator[Finding]:
         yield findings.note(
             f"The Slack app has scopes that Footnote has no use for: {', '.join(spare)}. Remove "
             "them on its page OAuth & Permissions, and install it again."
+        )
+    if settings.channels:
+        yield findings.note(
+            "CHANNELS is set: see that the Slack app has the events message.channels and "
+            "message.groups, which manifest.yml has as comments. Slack does not tell us."
         )
     if not missing:
         yield findings.ok("The Slack app has all the scopes of manifest.yml.")

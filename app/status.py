@@ -14,7 +14,7 @@ from app.answering import Reading, Searching
 from app.counting import count
 from app.records import Arrival
 
-CLEAR_S = 10.0  # longer than it takes to take a sign away, unless Slack has none of it
+CLEAR_S = 10.0  # for a status, a reaction and taking that away, each of HASTE_S at most
 INTERVAL_S = 1.0  # between two statuses of a question; a person reads no faster
 
 log = logging.getLogger(__name__)
@@ -56,7 +56,7 @@ class Status:
         self._cleared = threading.Event()
         self._next: str | None = None
         self._is_sending = False
-        # What follows belongs to whoever is sending.
+        # What follows belongs to whoever is sending, if anyone is.
         self._shown_at: float | None = None
         self._is_reaction = False
         self._is_left = False  # a reaction that Slack did not take away
@@ -75,10 +75,13 @@ class Status:
             if self._over.is_set():
                 return
             self._over.set()
-            self._start()
+            if self._is_sending or self._shown_at is not None:
+                self._start()
+            else:
+                self._cleared.set()
 
     def wait_until_clear(self) -> bool:
-        """Whether no reaction stays for good, once it is cleared."""
+        """Whether it is known, once it is cleared, that no reaction stays for good."""
         return self._cleared.wait(CLEAR_S) and not self._is_left
 
     def _start(self) -> None:

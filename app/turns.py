@@ -28,8 +28,7 @@ _MARKUP = re.compile(r"<([@#!][^<>]*|\w+:[^<>]*)>")
 _ESCAPES = {"&amp;": "&", "&lt;": "<", "&gt;": ">"}  # the only ones of Slack
 
 
-# From asking to the end of an edit: whoever has read an answer for longer relies on it. No event
-# is repeated for so long, either.
+# From asking to the end of an edit: whoever has read an answer for longer relies on it.
 REVISABLE_S = 600
 
 
@@ -127,7 +126,8 @@ def find_withdrawn(event: Event, *, bot_user_id: str, bot_id: str) -> Event | No
     written, deleted = message.get("ts"), event.get("event_ts")
     if find_deleted(event) is None or not written or not deleted:
         return None
-    if float(deleted) - float(written) > REVISABLE_S:
+    # Until then an edit may come that was made in time: Slack sends it again, for minutes.
+    if float(deleted) - float(written) > 2 * REVISABLE_S:
         return None
     return _find_question(message, event, bot_user_id=bot_user_id, bot_id=bot_id)
 

@@ -1,5 +1,6 @@
 """Attempts at a question: each takes up where the trace stands, and what is told is told once."""
 
+from contextlib import nullcontext
 from dataclasses import replace
 from threading import Event, Thread
 from typing import Any
@@ -142,17 +143,31 @@ def test_a_sign_that_slack_does_not_take_away_is_taken_away_later(bot: Bot) -> N
     assert bot.metrics.registry.get_sample_value(*COUNTED) == 1
 
 
-def test_what_is_for_the_asker_alone_is_told_later_where_slack_is_away(bot: Bot) -> None:
+@pytest.mark.parametrize(
+    ("fault", "count"),
+    [
+        ({"status": 429, "headers": {"Retry-After": "7"}}, 2),
+        ({"status": 503}, 1),  # they may have been told
+        ({"drop_connection": True}, 1),
+        ({"body": {"ok": False, "error": "user_not_in_channel"}}, 1),
+    ],
+    ids=["limited", "failed", "lost", "refused"],
+)
+def test_what_is_for_the_asker_alone_is_told_again_only_if_they_surely_have_not_been(
+    bot: Bot, fault: Json, count: int
+) -> None:
     trace_id = claim(bot)
     told = Outbox(messages=(blocks.build_notice("Too many."),), is_private=True)
     with bot.database.unrestricted.transaction() as connection:
         claims.refuse(connection, trace_id, claims.LIMITED, told)
-    bot.slack.fail_next("chat.postEphemeral", status=503)
-    with pytest.raises(Again):
+    bot.slack.fail_next("chat.postEphemeral", **fault)
+    with pytest.raises(Again) if count > 1 else nullcontext():
         bot.attempts.run(trace_id)
     bot.attempts.run(trace_id)
-    *_, shown = bot.slack.calls("chat.postEphemeral")
-    assert (shown.params["text"], shown.params["user"]) == ("Too many.", "U1")
+    calls = bot.slack.calls("chat.postEphemeral")
+    assert [(call.params["text"], call.params["user"]) for call in calls] == [
+        ("Too many.", "U1")
+    ] * count
     assert (posted(bot), find_trace(bot).outbox) == ([], None)
 
 

@@ -66,6 +66,13 @@ def test_scopes_too_many_are_noted(slack: SlackStandIn) -> None:
     assert told.startswith("note: ") and "no use for: admin, chat:write.customize. Remove" in told
 
 
+def test_channels_need_events_of_which_slack_does_not_tell(slack: SlackStandIn) -> None:
+    slack.workspace.scopes = [*installing.SCOPES]
+    assert "CHANNELS" not in " ".join(examine(slack))
+    told = find(examine(slack, channels={"*": "questions"}), "CHANNELS is set")
+    assert told.startswith("note: ") and "the events message.channels" in told
+
+
 def test_scopes_that_slack_does_not_tell_are_none_that_are_missing(slack: SlackStandIn) -> None:
     assert find(examine(slack), "does not tell which scopes").startswith("note: ")
 

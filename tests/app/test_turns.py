@@ -399,8 +399,8 @@ def test_a_root_with_replies_is_deleted_by_becoming_a_tombstone(
     ("changes", "question"),
     [
         ({}, "how long?"),
-        ({"event_ts": "1700000599.000100"}, "how long?"),
-        ({"event_ts": "1700000601.000100"}, None),
+        ({"event_ts": "1700001199.000100"}, "how long?"),
+        ({"event_ts": "1700001201.000100"}, None),
         ({"channel_type": "channel"}, None),
         ({"previous_message": {**message(), "bot_id": "BBOT"}}, None),
         ({"subtype": "message_changed", "message": message()}, None),

@@ -19,6 +19,7 @@ from .plan import Dice
 
 Json = dict[str, Any]
 T = TypeVar("T")
+STATUS_S = 120.0  # for which Slack shows a status
 HANG_S = 35.0  # slack_sdk waits for 30 s
 READING = ("conversations.replies", "conversations.info", "users.info", "conversations.members")
 
@@ -51,7 +52,7 @@ class FaultySlack(SlackStandIn):
         self.call_count = 0
         self.told_at: dict[tuple[str, str], float] = {}  # last change, by channel and ts
         self.told_times: list[float] = []
-        self.statuses: dict[tuple[str, str], str] = {}  # by channel and thread
+        self._statuses: dict[tuple[str, str], float] = {}  # since when, by channel and thread
         self.shown_privately: list[Json] = []
 
     def let_go(self) -> None:
@@ -75,6 +76,11 @@ class FaultySlack(SlackStandIn):
 
     def count_connections(self) -> int:
         return self._socket.count_connections()
+
+    def list_statuses(self) -> list[tuple[str, str]]:
+        """Where a status is shown, by channel and thread."""
+        with self._seen_lock:
+            return [place for place, at in self._statuses.items() if monotonic() - at < STATUS_S]
 
     def list_growing(self) -> list[tuple[str, str]]:
         """The messages that have not ended growing, by channel and ts."""
@@ -124,9 +130,11 @@ class FaultySlack(SlackStandIn):
             return
         with self._seen_lock:
             if method == "assistant.threads.setStatus":
-                self.statuses[channel_id, thread_ts] = params.get("status") or ""
+                self._statuses.pop((channel_id, thread_ts), None)
+                if params.get("status"):
+                    self._statuses[channel_id, thread_ts] = monotonic()
             if method in ("chat.postMessage", "chat.startStream"):
-                self.statuses.pop((channel_id, thread_ts), None)  # the reply clears it
+                self._statuses.pop((channel_id, thread_ts), None)  # the reply clears it
             if method in ("chat.postMessage", "chat.update", "chat.stopStream"):
                 self.told_at[channel_id, ts] = monotonic()
                 self.told_times.append(monotonic())

@@ -213,8 +213,8 @@ def _judge_rest(
                     asked=by_place.get((channel_id, message["ts"])),
                 )
     there = {(where, m["ts"]) for where, messages in standing.items() for m in messages}
-    for place, status in world.slack.statuses.items():
-        if status and place in there:
+    for place in world.slack.list_statuses():
+        if place in there:
             yield Violation(
                 kind="sign left", what=f"a status in {place}", asked=by_thread.get(place)
             )
