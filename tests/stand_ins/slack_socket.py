@@ -113,7 +113,8 @@ class SocketMode:
             old = list(self._connections)
             self._connections.clear()
             for connection in old:
-                connection.send(frame)
+                with suppress(ConnectionClosed):  # its client was killed meanwhile
+                    connection.send(frame)
         self.wait_for_connections(len(old), timeout_s)
         for connection in old:
             connection.close()
