@@ -7,8 +7,6 @@ import pytest
 
 from app import traces
 from app.blocks import MESSAGE_TEXT
-from app.jobs import MOST_WAITING
-from app.posting import BUSY
 from app.records import Answer, Arrival
 from retrieval.db import Database
 from tests.app.bot import Bot, connected, find_rows
@@ -91,24 +89,6 @@ def test_an_index_in_which_nothing_is_found_raises_the_alarm(
     bot.ask("and now?")
     (record,) = [each for each in caplog.records if "found no page" in each.message]
     assert (record.levelname, record.args) == ("ERROR", (5,))
-
-
-def test_beyond_those_that_can_wait_a_question_is_turned_away(
-    slack: SlackStandIn, database: Database
-) -> None:
-    with connected(slack, database, questions_per_channel=1_000) as bot:
-        bot.answerer.held["slow?"] = Event()
-        for _ in range(4):
-            bot.jobs.take(written(slack, "slow?"))
-        bot.answerer.asked.wait_for(count=4)
-        for _ in range(MOST_WAITING):
-            bot.jobs.take(written(slack, "slow?"))
-        bot.jobs.take(written(slack, "one more?"))
-        bot.answerer.held["slow?"].set()
-    assert [turns[-1].text for turns in bot.answerer.asked.having()] == ["slow?"] * 204
-    outcomes = {(each.question, each.error_class) for each in find_rows(database, "traces")}
-    assert outcomes == {("slow?", None), ("one more?", "Busy")}
-    assert answers(slack).count(BUSY) == 1
 
 
 def test_a_failure_that_cannot_be_told_is_still_saved(bot: Bot) -> None:

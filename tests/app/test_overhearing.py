@@ -22,11 +22,17 @@ class Channel:
     """A channel, heard by a new process of the bot each time: what counts has to be kept."""
 
     def __init__(
-        self, slack: SlackStandIn, database: Database, mode: ChannelMode = "follow-ups"
+        self,
+        slack: SlackStandIn,
+        database: Database,
+        mode: ChannelMode = "follow-ups",
+        *,
+        is_working: bool = True,
     ) -> None:
         self.slack = slack
         self.database = database
         self.mode = mode
+        self.is_working = is_working
         self.answer: Answer | Exception = cited_answer()
 
     def ask(self, text: str = ASKED, **more: Any) -> str:
@@ -40,7 +46,10 @@ class Channel:
         return self.hear(self.slack.write(text, channel_id="C1", **more))
 
     def hear(self, *events: dict[str, Any]) -> Bot:
-        with connected(self.slack, self.database, channels={"C1": self.mode}) as bot:
+        channels = {"C1": self.mode}
+        with connected(
+            self.slack, self.database, channels=channels, is_working=self.is_working
+        ) as bot:
             to_all = (f"@here {ASKED}", f"@channel {ASKED}")
             bot.answerer.answers |= dict.fromkeys((ASKED, FOLLOW_UP, *to_all), self.answer)
             bot.settle(*[self.slack.send_event(event) for event in events])

@@ -200,7 +200,8 @@ def test_a_stranger_in_a_thread_is_spoken_to_as_a_colleague_is(
 def test_a_stranger_is_told_nothing_of_a_database_that_is_gone(
     shared: SlackStandIn, caplog: pytest.LogCaptureFixture
 ) -> None:
-    channel = Channel(shared, Database("postgresql://nobody@127.0.0.1:1/none", tenant_id="acme"))
+    gone = Database("postgresql://nobody@127.0.0.1:1/none", tenant_id="acme")
+    channel = Channel(shared, gone, is_working=False)
     said = shared.write(f"<@U0BOT> {QUESTION}", channel_id="C1", user_id=STRANGER)
     channel.hear(said, {**said, "type": "app_mention"})
     channel.say(QUESTION, thread_ts=said["ts"], user_id=STRANGER)
